@@ -1,0 +1,33 @@
+"""A TileLang compiler plugin that makes ``T.sync_grid()`` right in CuTeDSL kernels.
+
+Importing the package attaches it to TileLang; a kernel uses the pass when its compilation asks for it::
+
+    import tilelang, tl_gridsync_pass as gs
+    kernel = tilelang.compile(func, target="cutedsl", passes=[gs.GridSyncPass()])
+"""
+
+from .errors import GridSyncError, GridSyncLoweringError, GridSyncOptionError, GridSyncTargetError, SeamError
+from .lowering import GridSyncPass
+from .options import GridSyncOptions
+from .process import disable, enable, enabled
+from .seams import attached, install, uninstall
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GridSyncError",
+    "GridSyncLoweringError",
+    "GridSyncOptionError",
+    "GridSyncOptions",
+    "GridSyncPass",
+    "GridSyncTargetError",
+    "SeamError",
+    "attached",
+    "disable",
+    "enable",
+    "enabled",
+    "install",
+    "uninstall",
+]
+
+install()

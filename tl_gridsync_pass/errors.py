@@ -1,0 +1,23 @@
+"""The errors this package raises. Each message names the kernel, what is wrong and what to do."""
+
+from __future__ import annotations
+
+
+class GridSyncError(Exception):
+    """Base class of every error raised by tl_gridsync_pass."""
+
+
+class GridSyncOptionError(GridSyncError, ValueError):
+    """An option, a pass entry or an environment setting that cannot be honoured."""
+
+
+class GridSyncTargetError(GridSyncError, ValueError):
+    """The pass was asked for on a target whose code generator it does not attach to."""
+
+
+class GridSyncLoweringError(GridSyncError, ValueError):
+    """The IR holds a grid barrier that cannot be lowered correctly."""
+
+
+class SeamError(GridSyncError, ImportError):
+    """This TileLang does not offer what the plugin attaches to, so the plugin refuses to load."""

@@ -1,0 +1,173 @@
+"""The lowering pass: every ``T.sync_grid()`` of a device function becomes a leader-guarded barrier.
+
+``Evaluate(tl.sync_grid())`` turns into::
+
+    tvm_storage_sync("shared")
+    if threadIdx.x == 0 and threadIdx.y == 0 and threadIdx.z == 0:
+        call_extern("tl_gridsync::arrive_and_wait", state)
+    tvm_storage_sync("shared")
+
+with one comparison for each thread axis whose extent is not known to be 1. The CuTeDSL code generator
+prints the call as ``tl_gridsync.arrive_and_wait(state)``.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+
+import tvm_ffi
+
+from .errors import GridSyncLoweringError
+from .options import GridSyncOptions
+from .tvm_compat import TIR_NAMESPACE, tir, tir_op, tvm
+
+logger = logging.getLogger("tl_gridsync_pass")
+
+PASS_NAME = "tl_gridsync.LowerGridSync"
+DEVICE_MODULE = "tl_gridsync"
+
+_THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+
+class GridSyncPass(tvm.transform.ModulePass):
+    """A TVM module pass that lowers ``T.sync_grid()`` to a barrier that is right for every block shape.
+
+    Use it alone, in ``tvm.transform.Sequential``, or as ``tilelang.compile(..., passes=[GridSyncPass()])``.
+    A module without ``T.sync_grid()`` comes out as the same object. Two passes with the same options are
+    equal, and a pass cannot be changed after it was made.
+
+    Parameters
+    ----------
+    state : str
+        ``"launch"`` or ``"module"``, see :class:`~tl_gridsync_pass.options.GridSyncOptions`.
+
+    Raises
+    ------
+    GridSyncOptionError
+        For an unknown option value.
+    GridSyncLoweringError
+        When run on a function whose threads are not bound yet, or whose barrier stands inside an expression.
+    """
+
+    def __init__(self, state: str = "launch") -> None:
+        options = GridSyncOptions(state=state)
+        # The C++ side keeps this function alive, so it must not refer to the pass object itself.
+        make = tvm_ffi.get_global_func("transform.MakeModulePass")
+        info = tvm.transform.PassInfo(opt_level=0, name=PASS_NAME, required=[])
+        self.__init_handle_by_constructor__(make, lambda mod, _ctx: lower_grid_sync(mod, options), info)
+        object.__setattr__(self, "options", options)
+
+    @classmethod
+    def from_options(cls, options: GridSyncOptions) -> GridSyncPass:
+        """The pass with these options."""
+        return cls(**{name: getattr(options, name) for name in options.names()})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"GridSyncPass is frozen; make a new one instead of setting {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return self.options == other.options if isinstance(other, GridSyncPass) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((PASS_NAME, self.options))
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={getattr(self.options, name)!r}" for name in self.options.names())
+        return f"GridSyncPass({arguments})"
+
+
+def lower_grid_sync(mod: tvm.IRModule, options: GridSyncOptions) -> tvm.IRModule:
+    """Rewrite every grid barrier of every PrimFunc in ``mod``; the same object where there is none."""
+    rewritten = {}
+    for var, func in mod.functions.items():
+        if isinstance(func, tir.PrimFunc) and contains_grid_sync(func):
+            rewritten[var] = _lower_function(var.name_hint, func, options)
+    if not rewritten:
+        return mod
+    out = mod.clone() if hasattr(mod, "clone") else tvm.IRModule(mod.functions, attrs=mod.attrs)
+    for var, func in rewritten.items():
+        out.update_func(var, func)
+    return out
+
+
+def contains_grid_sync(func: tir.PrimFunc) -> bool:
+    """Whether ``func`` calls ``T.sync_grid()`` anywhere."""
+    found = []
+
+    def visit(node: object) -> None:
+        if _is_grid_sync(node):
+            found.append(node)
+
+    tir.stmt_functor.post_order_visit(func.body, visit)
+    return bool(found)
+
+
+def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions) -> tir.PrimFunc:
+    bound: list[tuple[str, tir.Var, object]] = []
+    count = 0
+
+    def enter(stmt: object) -> None:
+        if _is_thread_extent(stmt):
+            bound.append((stmt.node.thread_tag, stmt.node.var, stmt.value))
+
+    def leave(stmt: object) -> object | None:
+        nonlocal count
+        if _is_thread_extent(stmt):
+            bound.pop()
+        elif isinstance(stmt, tir.Evaluate) and _is_grid_sync(stmt.value):
+            count += 1
+            return _barrier(name, [b for b in bound if b[0] in _THREAD_AXES], options)
+        return None
+
+    enabled = [f"{TIR_NAMESPACE}.AttrStmt", f"{TIR_NAMESPACE}.Evaluate"]
+    body = tir.stmt_functor.ir_transform(func.body, enter, leave, enabled)
+    lowered = func.with_body(body)
+    if contains_grid_sync(lowered):
+        raise GridSyncLoweringError(
+            f"tl_gridsync: kernel {name!r} uses the value of T.sync_grid() inside an expression. "
+            "Write T.sync_grid() as a statement of its own."
+        )
+    logger.info("kernel %s: %d grid barrier%s lowered, state=%s", name, count, "" if count == 1 else "s", options.state)
+    return lowered
+
+
+def _barrier(name: str, threads: list[tuple[str, tir.Var, object]], options: GridSyncOptions) -> tir.Stmt:
+    if not threads:
+        raise GridSyncLoweringError(
+            f"tl_gridsync: in kernel {name!r} T.sync_grid() stands outside of any thread binding, so the block's leader "
+            "cannot be named. Run GridSyncPass after TileLang's lowering, or give it to tilelang.compile(passes=[...])."
+        )
+    leader = None
+    for _, var, extent in sorted(threads, key=lambda bound: bound[0]):
+        if isinstance(extent, tir.IntImm) and int(extent) == 1:
+            continue
+        is_zero = tir.EQ(var, tir.IntImm(var.dtype, 0))
+        leader = is_zero if leader is None else tir.And(leader, is_zero)
+    call = tir.Evaluate(tir.call_extern("handle", f"{DEVICE_MODULE}::arrive_and_wait", tir.StringImm(options.state)))
+    guarded = call if leader is None else tir.IfThenElse(leader, call, None)
+    return tir.SeqStmt([_block_sync(), guarded, _block_sync()])
+
+
+def _block_sync() -> tir.Stmt:
+    return tir.Evaluate(tir.Call("int32", tir_op("tvm_storage_sync"), [tir.StringImm("shared")]))
+
+
+@lru_cache(maxsize=1)
+def _grid_sync_op() -> tvm.ir.Op:
+    return tvm.ir.Op.get("tl.sync_grid")
+
+
+def _is_grid_sync(node: object) -> bool:
+    return isinstance(node, tir.Call) and isinstance(node.op, tvm.ir.Op) and node.op.same_as(_grid_sync_op())
+
+
+def _is_thread_extent(stmt: object) -> bool:
+    return isinstance(stmt, tir.AttrStmt) and stmt.attr_key == "thread_extent"
+
+
+def _make_pass(state: str = "launch") -> GridSyncPass:
+    return GridSyncPass(state)
+
+
+tvm_ffi.register_global_func(PASS_NAME, _make_pass, override=True)

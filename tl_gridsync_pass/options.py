@@ -1,0 +1,91 @@
+"""What a user can ask for, and how it travels: as ``tl_gridsync.*`` keys of TVM's PassContext.
+
+TileLang hashes a kernel's pass configs into its cache key, so options that travel as pass configs can
+never give a kernel that was built under other options. This module knows the keys and their values and
+nothing else; ``native/pass_config.cc`` registers the same keys with TVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .errors import GridSyncOptionError
+
+PREFIX = "tl_gridsync."
+ENABLE_KEY = PREFIX + "enable"
+REVISION_KEY = PREFIX + "revision"
+
+STATES = ("launch", "module")
+
+
+@dataclass(frozen=True)
+class GridSyncOptions:
+    """The options of one compilation.
+
+    Parameters
+    ----------
+    state : str
+        Where the barrier keeps its counter. ``"launch"`` (default): in the workspace that the driver
+        gives every cooperative launch, so that any number of launches may overlap. ``"module"``: in two
+        global variables of the CUDA module, safe for one launch at a time.
+
+    Raises
+    ------
+    GridSyncOptionError
+        For a value outside the ones above.
+    """
+
+    state: str = "launch"
+
+    def __post_init__(self) -> None:
+        if self.state not in STATES:
+            raise GridSyncOptionError(f"tl_gridsync: state={self.state!r} is unknown. Use one of: {', '.join(map(repr, STATES))}.")
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The option names, in declaration order."""
+        return tuple(f.name for f in fields(cls))
+
+    def to_pass_configs(self, revision: str) -> dict[str, Any]:
+        """These options as a complete set of pass configs, switched on, stamped with the emission ``revision``."""
+        configs: dict[str, Any] = {PREFIX + name: getattr(self, name) for name in self.names()}
+        return {ENABLE_KEY: True, REVISION_KEY: revision, **configs}
+
+    @classmethod
+    def from_pass_configs(cls, configs: Mapping[str, Any]) -> GridSyncOptions | None:
+        """The options that ``configs`` ask for; None where they leave the pass off or do not mention it.
+
+        Raises
+        ------
+        GridSyncOptionError
+            For an option without ``tl_gridsync.enable``, an unknown ``tl_gridsync.*`` key, or a bad value.
+        """
+        ours = {str(k): v for k, v in configs.items() if str(k).startswith(PREFIX)}
+        if not ours:
+            return None
+        unknown = sorted(set(ours) - {ENABLE_KEY, REVISION_KEY, *(PREFIX + n for n in cls.names())})
+        if unknown:
+            known = ", ".join([ENABLE_KEY, *(PREFIX + n for n in cls.names())])
+            raise GridSyncOptionError(f"tl_gridsync: unknown pass config {', '.join(unknown)}. Known: {known}.")
+        if ENABLE_KEY not in ours:
+            raise GridSyncOptionError(
+                f"tl_gridsync: pass config {sorted(ours)[0]} is set but {ENABLE_KEY} is not, so it would have no effect. "
+                f"Add {ENABLE_KEY!r}: True, or pass passes=[GridSyncPass(...)]."
+            )
+        if not isinstance(ours[ENABLE_KEY], (bool, int)):
+            raise GridSyncOptionError(f"tl_gridsync: pass config {ENABLE_KEY}={ours[ENABLE_KEY]!r} must be True or False.")
+        if not ours[ENABLE_KEY]:
+            return None
+        return cls(**{n: _plain(ours[PREFIX + n]) for n in cls.names() if PREFIX + n in ours})
+
+
+def mentions_pass(configs: Mapping[str, Any] | None) -> bool:
+    """Whether ``configs`` hold any ``tl_gridsync.*`` key, which makes them override the process-wide setting."""
+    return any(str(k).startswith(PREFIX) for k in configs or ())
+
+
+def _plain(value: Any) -> Any:
+    """A PassContext hands strings back as TVM strings; options compare and print as plain Python values."""
+    return str(value) if isinstance(value, str) else value

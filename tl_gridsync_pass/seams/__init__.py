@@ -1,0 +1,60 @@
+"""Everything that touches TileLang's internals. README.md beside this file says which seam does what."""
+
+from __future__ import annotations
+
+import threading
+
+from . import codegen, entry_points, kernel_cache
+from .attachments import Attachment
+from .pass_config import register_keys
+from .tilelang_version import require_known_version
+
+_lock = threading.Lock()
+_attachments: list[Attachment] = []
+
+
+def install() -> None:
+    """Attach the plugin to TileLang; nothing to do where it is attached already.
+
+    Raises
+    ------
+    SeamError
+        An ImportError: the TileLang is unknown, lacks something the plugin attaches to, or the native
+        library is missing. Nothing stays attached then.
+    """
+    with _lock:
+        if _attachments:
+            return
+        require_known_version()
+        register_keys()
+        try:
+            for seam in (codegen, kernel_cache, entry_points):
+                _attachments.extend(seam.attach())
+        except BaseException:
+            _detach()
+            raise
+
+
+def uninstall() -> None:
+    """Detach from TileLang: every seam holds the very object again that it held before.
+
+    The pass-config keys stay known to TVM, which has no way to forget one; they have no effect then.
+
+    Raises
+    ------
+    SeamError
+        Where something else has wrapped a seam after the plugin did.
+    """
+    with _lock:
+        _detach()
+
+
+def attached() -> list[str]:
+    """The places that the plugin is attached to, in the order in which it attached."""
+    return [attachment.place for attachment in _attachments]
+
+
+def _detach() -> None:
+    while _attachments:
+        _attachments[-1].restore()
+        _attachments.pop()

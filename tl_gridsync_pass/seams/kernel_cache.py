@@ -1,0 +1,84 @@
+"""The kernel cache and the auto-tuner: completes pass configs before TileLang computes a key from them.
+
+Options that are not in the pass configs are not in the key, and a kernel built without the pass would be
+handed to a compilation with it. ``KernelCache.cached`` is where every path of ``tilelang.compile``,
+``jit`` and ``par_compile`` ends up before the key is computed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from tilelang.autotuner.tuner import AutoTuneImpl, AutoTuner
+from tilelang.cache.kernel_cache import KernelCache
+from tilelang.jit import JITImpl
+from tilelang.jit.adapter.cutedsl.kernel_cache import CuTeDSLKernelCache
+
+from .. import process
+from ..errors import GridSyncTargetError, SeamError
+from ..lowering import contains_grid_sync
+from ..options import GridSyncOptions, mentions_pass
+from ..revision import emission_revision
+from ..tvm_compat import tir
+from .attachments import Attachment, wrap_attribute
+from .codegen import wrong_target
+from .target import is_cutedsl
+
+_FUNCTION_LEVEL_CACHES = ("_kernel_cache", "_call_form_cache", "_tuner_cache")
+
+
+def attach() -> list[Attachment]:
+    """Attach to the kernel cache, the auto-tuner and the per-function caches of ``@tilelang.jit``."""
+    for function in (KernelCache.cached, AutoTuner.set_compile_args):
+        if "pass_configs" not in inspect.signature(function).parameters:
+            raise SeamError(f"tl_gridsync: {function.__qualname__} of this TileLang takes no pass_configs, so the cache key cannot hold the options")
+    return [
+        wrap_attribute(KernelCache, "cached", _cached),
+        wrap_attribute(AutoTuner, "set_compile_args", _set_compile_args),
+        wrap_attribute(JITImpl, "__call__", _call),
+        wrap_attribute(AutoTuneImpl, "__call__", _call),
+    ]
+
+
+def complete(pass_configs: dict[str, Any] | None, default: GridSyncOptions | None) -> dict[str, Any] | None:
+    """``pass_configs`` with every ``tl_gridsync.*`` key that is in force, or as they are where the pass is off."""
+    options = GridSyncOptions.from_pass_configs(pass_configs or {}) if mentions_pass(pass_configs) else default
+    return pass_configs if options is None else {**(pass_configs or {}), **options.to_pass_configs(emission_revision())}
+
+
+def _cached(wrapped, instance, args, kwargs):
+    bound = inspect.signature(wrapped).bind(*args, **kwargs)
+    func, pass_configs = bound.arguments.get("func"), bound.arguments.get("pass_configs")
+    cutedsl = isinstance(instance, CuTeDSLKernelCache)
+    # A kernel without a barrier is left alone, so that its cached builds stay valid.
+    default = process.current() if cutedsl and isinstance(func, tir.PrimFunc) and contains_grid_sync(func) else None
+    completed = complete(pass_configs, default)
+    if not cutedsl and GridSyncOptions.from_pass_configs(completed or {}) is not None:
+        name = str(func.attrs["global_symbol"]) if func is not None and func.attrs else "<unknown>"
+        context = bound.arguments.get("backend_context")
+        target = context.target if context is not None else bound.arguments.get("target")
+        raise GridSyncTargetError(wrong_target(name, str(getattr(getattr(target, "kind", None), "name", target))))
+    return wrapped(*args, **{**kwargs, "pass_configs": completed})
+
+
+def _set_compile_args(wrapped, _instance, args, kwargs):
+    bound = inspect.signature(wrapped).bind(*args, **kwargs)
+    bound.apply_defaults()
+    default = process.current()
+    if default is not None and not is_cutedsl(bound.arguments["target"]):
+        default = None
+    bound.arguments["pass_configs"] = complete(bound.arguments["pass_configs"], default)
+    return wrapped(*bound.args, **bound.kwargs)
+
+
+def _call(wrapped, instance, args, kwargs):
+    """Forget the kernels that a decorated function compiled under another process-wide setting."""
+    now = process.current()
+    if getattr(instance, "_tl_gridsync_setting", None) != now:
+        for name in _FUNCTION_LEVEL_CACHES:
+            cache = getattr(instance, name, None)
+            if cache is not None:
+                cache.clear()
+        instance._tl_gridsync_setting = now
+    return wrapped(*args, **kwargs)
