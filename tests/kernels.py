@@ -62,9 +62,10 @@ def compile_handoff(threads, passes, **kwargs):
     return tilelang.compile(handoff(threads, **kwargs), target=CUTEDSL, execution_backend="cutedsl", passes=passes)
 
 
-def run_handoff(kernel, blocks: int = 2, **launch) -> list[int]:
+def run_handoff(kernel, blocks: int = 2, wait=torch.cuda.synchronize, **launch) -> list[int]:
     """One launch on cleared buffers; the sums that the blocks read."""
     values, sums, scratch = (torch.zeros(blocks, dtype=torch.int32, device="cuda") for _ in range(3))
-    kernel(values, sums, scratch, **launch)
     torch.cuda.synchronize()
+    kernel(values, sums, scratch, **launch)
+    wait()
     return sums.tolist()

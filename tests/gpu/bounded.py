@@ -1,0 +1,44 @@
+"""Waiting for the GPU with a limit: a barrier that hangs must fail its test, not the whole run."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+WAIT_S = 30.0
+
+_hung_by: str | None = None
+
+
+def synchronize(seconds: float = WAIT_S) -> None:
+    """Wait for all work on the current device; fail the test where it is not done in ``seconds``.
+
+    A kernel that hangs cannot be stopped from inside its process. So every later wait of this process
+    fails at once, and conftest.py ends the process without waiting for the GPU.
+    """
+    global _hung_by
+    if _hung_by is not None:
+        pytest.fail(f"the GPU still runs a kernel that hung in an earlier test ({_hung_by})")
+    errors: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            torch.cuda.synchronize()
+        except BaseException as error:
+            errors.append(error)
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    waiter.join(seconds)
+    if waiter.is_alive():
+        _hung_by = "see the first failure"
+        pytest.fail(f"the GPU was not done after {seconds:.0f} s: the barrier hangs")
+    if errors:
+        raise errors[0]
+
+
+def gpu_is_hung() -> bool:
+    """Whether a wait of this process ran out."""
+    return _hung_by is not None
