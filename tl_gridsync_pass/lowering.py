@@ -4,17 +4,19 @@
 
     tvm_storage_sync("shared")
     if threadIdx.x == 0 and threadIdx.y == 0 and threadIdx.z == 0:
-        call_extern("tl_gridsync::arrive_and_wait", state)
+        call_extern("tl_gridsync::arrive_and_wait", state, blocks)
     tvm_storage_sync("shared")
 
-with one comparison for each thread axis whose extent is not known to be 1. The CuTeDSL code generator
-prints the call as ``tl_gridsync.arrive_and_wait(state)``.
+with one comparison for each thread axis whose extent is not known to be 1. ``blocks`` is the size of the
+grid where it is known at compile time, else 0. The CuTeDSL code generator prints the call as
+``tl_gridsync.arrive_and_wait(state, blocks)``.
 """
 
 from __future__ import annotations
 
 import logging
 from functools import lru_cache
+from math import prod
 
 import tvm_ffi
 
@@ -28,6 +30,7 @@ PASS_NAME = "tl_gridsync.LowerGridSync"
 DEVICE_MODULE = "tl_gridsync"
 
 _THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+_BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 
 
 class GridSyncPass(tvm.transform.ModulePass):
@@ -117,7 +120,7 @@ def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions) -> 
             bound.pop()
         elif isinstance(stmt, tir.Evaluate) and _is_grid_sync(stmt.value):
             count += 1
-            return _barrier(name, [b for b in bound if b[0] in _THREAD_AXES], options)
+            return _barrier(name, bound, options)
         return None
 
     enabled = [f"{TIR_NAMESPACE}.AttrStmt", f"{TIR_NAMESPACE}.Evaluate"]
@@ -132,21 +135,30 @@ def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions) -> 
     return lowered
 
 
-def _barrier(name: str, threads: list[tuple[str, tir.Var, object]], options: GridSyncOptions) -> tir.Stmt:
+def _barrier(name: str, bound: list[tuple[str, tir.Var, object]], options: GridSyncOptions) -> tir.Stmt:
+    threads = sorted((b for b in bound if b[0] in _THREAD_AXES), key=lambda b: b[0])
     if not threads:
         raise GridSyncLoweringError(
             f"tl_gridsync: in kernel {name!r} T.sync_grid() stands outside of any thread binding, so the block's leader "
             "cannot be named. Run GridSyncPass after TileLang's lowering, or give it to tilelang.compile(passes=[...])."
         )
     leader = None
-    for _, var, extent in sorted(threads, key=lambda bound: bound[0]):
+    for _, var, extent in threads:
         if isinstance(extent, tir.IntImm) and int(extent) == 1:
             continue
         is_zero = tir.EQ(var, tir.IntImm(var.dtype, 0))
         leader = is_zero if leader is None else tir.And(leader, is_zero)
-    call = tir.Evaluate(tir.call_extern("handle", f"{DEVICE_MODULE}::arrive_and_wait", tir.StringImm(options.state)))
+    arguments = [tir.StringImm(options.state), tir.IntImm("int32", _static_grid_size(bound))]
+    call = tir.Evaluate(tir.call_extern("handle", f"{DEVICE_MODULE}::arrive_and_wait", *arguments))
     guarded = call if leader is None else tir.IfThenElse(leader, call, None)
     return tir.SeqStmt([_block_sync(), guarded, _block_sync()])
+
+
+def _static_grid_size(bound: list[tuple[str, tir.Var, object]]) -> int:
+    extents = [extent for axis, _, extent in bound if axis in _BLOCK_AXES]
+    if not all(isinstance(extent, tir.IntImm) for extent in extents):
+        return 0
+    return prod(int(extent) for extent in extents)
 
 
 def _block_sync() -> tir.Stmt:

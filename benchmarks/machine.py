@@ -1,0 +1,38 @@
+"""What a measurement was made on, for the head of every result file."""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+import tl_gridsync_pass
+from tl_gridsync_pass.revision import emission_revision
+
+_PACKAGES = ("tilelang", "apache-tvm-ffi", "nvidia-cutlass-dsl", "torch")
+_QUERY = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,power.draw"
+
+
+def describe() -> dict[str, Any]:
+    """GPU, driver, clocks, versions and date."""
+    query = subprocess.run(["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"], capture_output=True, text=True, check=False)
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "gpu": properties.name,
+        "multiprocessors": properties.multi_processor_count,
+        "nvidia-smi": dict(zip(_QUERY.split(","), (v.strip() for v in query.stdout.splitlines()[0].split(",")), strict=False)) if query.stdout else {},
+        "cuda": torch.version.cuda,
+        "versions": {name: _version(name) for name in _PACKAGES} | {"tl_gridsync_pass": tl_gridsync_pass.__version__},
+        "emission revision": emission_revision(),
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
