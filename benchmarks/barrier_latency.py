@@ -31,10 +31,12 @@ SWEEP_BLOCKS = [1, 2, 4, 8, 16, 33, 66, 100, 132, 198, 264, 330, 396, 528, 660, 
 SWEEP_THREADS = [32, 128, 256, 1024]
 
 
-def barrier_loop(blocks: int | None, threads: int | tuple[int, ...], barriers: int, dirty: bool):
+def barrier_loop(blocks: int | None, threads: int | tuple[int, ...], dirty: bool):
     """``barriers`` grid barriers in one launch; with ``dirty`` every thread stores before each of them.
 
-    Shapes: ``data`` is int32[blocks, threads in a block]. ``blocks=None`` makes the grid's size a run-time value.
+    The number of barriers is a run-time value, so that the compiler does not unroll the loop into more code
+    than the instruction cache holds. Shapes: ``data`` is int32[blocks, threads in a block]. ``blocks=None``
+    makes the grid's size a run-time value too.
     """
     width = 1
     for extent in (threads,) if isinstance(threads, int) else threads:
@@ -42,7 +44,7 @@ def barrier_loop(blocks: int | None, threads: int | tuple[int, ...], barriers: i
     rows = T.dynamic("rows") if blocks is None else blocks
 
     @T.prim_func
-    def barrier_loop(data: T.Tensor((rows, width), "int32")):
+    def barrier_loop(data: T.Tensor((rows, width), "int32"), barriers: T.int32):
         with T.Kernel(rows, threads=threads) as bx:
             tx = T.get_thread_binding(0)
             ty = T.get_thread_binding(1)
@@ -63,7 +65,7 @@ def time_launches(kernel: Any, blocks: int, width: int, barriers: int, launches:
     for launch in range(launches + 1):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record(stream)
-        kernel(data)
+        kernel(data, barriers)
         end.record(stream)
         finish(end)
         if launch:
@@ -89,8 +91,8 @@ def width_of(threads: int | tuple[int, ...]) -> int:
 def measure_headline(args: argparse.Namespace, dirty: bool) -> list[dict[str, Any]]:
     plan = [(b, blocks, threads) for blocks, threads in HEADLINE for b in BARRIERS]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        kernels = list(pool.map(lambda p: p[0].compile(barrier_loop(p[1], p[2], args.barriers, dirty)), plan))
-        shaped = list(pool.map(lambda p: compile_stock(barrier_loop(p[0], p[1], args.barriers, dirty)), HEADLINE))
+        kernels = list(pool.map(lambda p: p[0].compile(barrier_loop(p[1], p[2], dirty)), plan))
+        shaped = list(pool.map(lambda p: compile_stock(barrier_loop(p[0], p[1], dirty)), HEADLINE))
     rows = []
     for (barrier, blocks, threads), kernel in track(list(zip(plan, kernels, strict=True)), "measuring"):
         samples = time_launches(kernel, blocks, width_of(threads), args.barriers, args.launches)
@@ -105,7 +107,7 @@ def measure_headline(args: argparse.Namespace, dirty: bool) -> list[dict[str, An
 def measure_sweep(args: argparse.Namespace, dirty: bool) -> list[dict[str, Any]]:
     plan = [(b, threads) for threads in SWEEP_THREADS for b in BARRIERS]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        kernels = list(pool.map(lambda p: p[0].compile(barrier_loop(None, p[1], args.barriers, dirty)), plan))
+        kernels = list(pool.map(lambda p: p[0].compile(barrier_loop(None, p[1], dirty)), plan))
     properties = torch.cuda.get_device_properties(0)
     rows = []
     for (barrier, threads), kernel in track(list(zip(plan, kernels, strict=True)), "measuring"):

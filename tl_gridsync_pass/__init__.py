@@ -6,27 +6,40 @@ Importing the package attaches it to TileLang; a kernel uses the pass when its c
     kernel = tilelang.compile(func, target="cutedsl", passes=[gs.GridSyncPass()])
 """
 
-from .errors import GridSyncError, GridSyncLoweringError, GridSyncOptionError, GridSyncTargetError, SeamError
+from .errors import (
+    GridResidencyError,
+    GridSyncError,
+    GridSyncLoweringError,
+    GridSyncOptionError,
+    GridSyncTargetError,
+    GridSyncTimeoutError,
+    SeamError,
+)
 from .lowering import GridSyncPass
 from .options import GridSyncOptions
 from .process import disable, enable, enabled
 from .seams import attached, install, uninstall
+from .seams.launch import max_coresident_blocks, synchronize
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "GridResidencyError",
     "GridSyncError",
     "GridSyncLoweringError",
     "GridSyncOptionError",
     "GridSyncOptions",
     "GridSyncPass",
     "GridSyncTargetError",
+    "GridSyncTimeoutError",
     "SeamError",
     "attached",
     "disable",
     "enable",
     "enabled",
     "install",
+    "max_coresident_blocks",
+    "synchronize",
     "uninstall",
 ]
 

@@ -7,10 +7,14 @@ picks the leader is not here but in the generated source, where :mod:`tl_gridsyn
 
 from __future__ import annotations
 
+import functools
+import zlib
+from functools import partial
+
 import cutlass
 import cutlass.cute as cute
 from cutlass._mlir import ir as mlir_ir
-from cutlass._mlir.dialects import arith, llvm
+from cutlass._mlir.dialects import arith, llvm, scf
 from cutlass.base_dsl.dsl import BaseDSL
 from cutlass.cutlass_dsl import T, dsl_user_op
 
@@ -19,30 +23,70 @@ from .protocol import ADDRESSES, Ptx
 
 # Keeps LLVM from moving loads and stores of the kernel across the barrier.
 _MEMORY = "~{memory}"
-# Marks the variable that holds the leader's generation, in the kernel's entry block.
-_GENERATION_MARK = "tl_gridsync.generation"
+# Marks what the barriers of a kernel share, in its entry block.
+_ENTRY_MARK = "tl_gridsync.entry"
+_LIVE = ("generation", "addend", "stripes", "stripe_offset", "stripe_blocks", "stripe_addend")
 
 _TRAP = Ptx("trap;")
-# About a second, for the block that prints to get its line out before the grid is stopped.
+# Long enough for the block that prints to get its line out before another one stops the grid.
 _PAUSE = Ptx(
-    """
+    inputs=("milliseconds",),
+    text="""
 {
-    .reg .b64 %start, %now;
+    .reg .b64 %start, %now, %limit;
     .reg .pred %more;
+    mul.wide.u32 %limit, $0, 1000000;
     mov.u64 %start, %globaltimer;
 AGAIN:
     nanosleep.u32 1000000;
     mov.u64 %now, %globaltimer;
     sub.u64 %now, %now, %start;
-    setp.lt.u64 %more, %now, 1000000000;
+    setp.lt.u64 %more, %now, %limit;
     @%more bra AGAIN;
 }
-"""
+""",
 )
+_CLAIM = Ptx("atom.relaxed.gpu.global.exch.b32 $0, [$1], 1;", inputs=("claimed",), output="before")
+_READ_COUNTER = Ptx("ld.relaxed.gpu.global.u32 $0, [$1];", inputs=("counter",), output="arrived")
+# To host memory, whose address the launcher has stored in the report variable; see seams/launcher_source.py.
+# The first field, the kernel's checksum, is written last and says that the others are there.
+REPORT_FIELDS = ("kernel", "x", "y", "z", "generation", "arrived", "blocks", "milliseconds")
+_WRITE_REPORT = Ptx(
+    inputs=("report", *REPORT_FIELDS),
+    text="""
+{
+    .reg .b64 %to;
+    .reg .pred %known;
+    ld.relaxed.gpu.global.u64 %to, [$0];
+    setp.ne.u64 %known, %to, 0;
+    @%known st.relaxed.sys.global.u32 [%to+4], $2;
+    @%known st.relaxed.sys.global.u32 [%to+8], $3;
+    @%known st.relaxed.sys.global.u32 [%to+12], $4;
+    @%known st.relaxed.sys.global.u32 [%to+16], $5;
+    @%known st.relaxed.sys.global.u32 [%to+20], $6;
+    @%known st.relaxed.sys.global.u32 [%to+24], $7;
+    @%known st.relaxed.sys.global.u32 [%to+28], $8;
+    // Release, at system scope because the reader is the host.
+    @%known st.release.sys.global.u32 [%to], $1;
+}
+""",
+)
+# The one global that the host looks up; zero until the launcher has stored an address there.
+REPORT_SYMBOL = "__tl_gridsync_report"
+_REPORT_CLAIMED = "__tl_gridsync_report_claimed"
+_STRIPE_TABLE = "__tl_gridsync_stripes"
+_COUNTER = "__tl_gridsync_counter"
+_GENERATION = "__tl_gridsync_generation"
+_FIRST_PAUSE_MS = 100
+_OTHERS_PAUSE_MS = 1000
 
 
 def _type_of(register: str):
-    return T.i64() if register in ADDRESSES else T.i32()
+    return T.i64() if _is_address(register) else T.i32()
+
+
+def _is_address(register: str) -> bool:
+    return register in ADDRESSES or register in ("claimed", "report")
 
 
 def _value(number, register: str):
@@ -72,7 +116,7 @@ def _emit(ptx: Ptx, registers: dict) -> None:
 
 
 def _letter(register: str) -> str:
-    return "l" if register in ADDRESSES else "r"
+    return "l" if _is_address(register) else "r"
 
 
 def _kernel_and_module():
@@ -85,108 +129,187 @@ def _kernel_and_module():
     return op, op.parent
 
 
-def _generation_variable():
-    """The leader's own generation, a local variable that lives from the start of the kernel to its end."""
+def _entry_registers(statements: tuple[Ptx, ...], blocks) -> dict:
+    """The registers that live as long as the kernel, computed at its start on first use.
+
+    All but the generation are constants of the block. The generation is a local variable of each thread,
+    of which the leader's is the one that counts.
+    """
     kernel, _ = _kernel_and_module()
     entry = kernel.regions[0].blocks[0]
-    for op in entry.operations:
-        if _GENERATION_MARK in op.operation.attributes:
-            return op.operation.results[0]
+    registers = {
+        str(op.operation.attributes[_ENTRY_MARK]).strip('"'): op.operation.results[0]
+        for op in entry.operations
+        if _ENTRY_MARK in op.operation.attributes
+    }
+    if registers:
+        return registers
     with mlir_ir.InsertionPoint.at_block_begin(entry):
-        variable = llvm.AllocaOp(llvm.PointerType.get(), arith.constant(T.i32(), 1), T.i32(), alignment=4)
-        variable.operation.attributes[_GENERATION_MARK] = mlir_ir.UnitAttr.get()
-        registers: dict = {}
-        _emit(protocol.WORKSPACE, registers)
-        _emit(protocol.FIRST_GENERATION, registers)
-        llvm.store(registers["generation"], variable.result)
-    return variable.result
+        registers = {"blocks": blocks if isinstance(blocks, int) else _grid_size()}
+        if protocol.CLAIM_STRIPES in statements:
+            registers["table"] = _module_variable(_STRIPE_TABLE, size=protocol.STRIPE_TABLE_BYTES)
+        for statement in statements:
+            _emit(statement, registers)
+        variable = llvm.AllocaOp(llvm.PointerType.get(), arith.constant(T.i32(), 1), T.i32(), alignment=4).result
+        llvm.store(registers["generation"], variable)
+    registers["generation"] = variable
+    live = {name: registers[name] for name in _LIVE if name in registers}
+    for name, value in live.items():
+        value.owner.attributes[_ENTRY_MARK] = mlir_ir.StringAttr.get(name)
+    return live
 
 
-def _module_variable(symbol: str):
-    """The address of a 32-bit global of the kernel's module that starts at zero, declared on first use."""
+def _module_variable(symbol: str, size: int = 4, exported: bool = False):
+    """The address of a global of ``size`` bytes in the kernel's module that starts at zero, declared on first use."""
     _, module = _kernel_and_module()
     body = module.regions[0].blocks[0]
     declared = {str(op.attributes["sym_name"]).strip('"') for op in body.operations if op.operation.name == "llvm.mlir.global"}
     if symbol not in declared:
+        words = mlir_ir.Type.parse(f"!llvm.array<{(size + 7) // 8} x i64>")
         with mlir_ir.InsertionPoint.at_block_begin(body):
-            llvm.GlobalOp(
-                T.i32(),
+            variable = llvm.GlobalOp(
+                words,
                 symbol,
-                mlir_ir.Attribute.parse("#llvm.linkage<internal>"),
-                value=mlir_ir.IntegerAttr.get(T.i32(), 0),
+                mlir_ir.Attribute.parse(f"#llvm.linkage<{'external' if exported else 'internal'}>"),
                 addr_space=1,
+                alignment=8 if size <= 8 else 4096,
             )
+            with mlir_ir.InsertionPoint(variable.regions[0].blocks.append()):
+                llvm.return_(arg=llvm.mlir_zero(words))
     return llvm.ptrtoint(T.i64(), llvm.mlir_addressof(llvm.PointerType.get(1), symbol))
 
 
-@dsl_user_op
-def _workspace(*, loc=None, ip=None) -> cutlass.Int64:
-    registers: dict = {}
-    _emit(protocol.WORKSPACE, registers)
-    return cutlass.Int64(registers["workspace"])
+def _when(condition, body) -> None:
+    """A branch in the kernel: CuTe DSL rewrites ``if`` statements only in the user's own functions."""
+    branch = scf.IfOp(condition.ir_value())
+    with mlir_ir.InsertionPoint(branch.then_block):
+        body()
+        scf.YieldOp([])
 
 
-@dsl_user_op
-def _stop(*, loc=None, ip=None) -> None:
-    _emit(_PAUSE, {})
+def _block_index():
+    x, y, z = cute.arch.block_idx()
+    return cutlass.Uint32(x), cutlass.Uint32(y), cutlass.Uint32(z)
+
+
+def _grid_size() -> cutlass.Uint32:
+    x, y, z = cute.arch.grid_dim()
+    return cutlass.Uint32(x) * cutlass.Uint32(y) * cutlass.Uint32(z)
+
+
+def _trap_after(milliseconds: int) -> None:
+    _emit(_PAUSE, {"milliseconds": milliseconds})
     _emit(_TRAP, {})
 
 
-@dsl_user_op
-def _launch_barrier(workspace, blocks, ranked: bool, *, loc=None, ip=None) -> None:
-    chosen = protocol.LAUNCH_RANKED if ranked else protocol.LAUNCH
-    variable = _generation_variable()
-    registers = {"workspace": workspace, "blocks": blocks, "generation": llvm.load(T.i32(), variable)}
+def _require_cooperative_launch(workspace, timeout_ms: int) -> None:
+    """Stop the grid where the launch is not cooperative: its blocks need not be resident together.
+
+    With a watchdog it says so first. Without one it only traps: a single call of printf in a kernel makes
+    ptxas emit a longer fence, which costs every barrier of the kernel 35 ns (132 blocks, H200).
+    """
+
+    def complain() -> None:
+        cute.printf(
+            "tl_gridsync: this kernel uses T.sync_grid() but was not launched cooperatively, so its blocks "
+            "need not be resident together. Launch it with cuLaunchCooperativeKernel.\n"
+        )
+        _trap_after(_FIRST_PAUSE_MS)
+
+    def stop() -> None:
+        if timeout_ms:
+            x, y, z = _block_index()
+            _when((x | y | z) == 0, complain)
+            _trap_after(_OTHERS_PAUSE_MS)
+        else:
+            _emit(_TRAP, {})
+
+    _when(cutlass.Int64(workspace) == 0, stop)
+
+
+def _stop_on_timeout(generation, arrived, blocks, timeout_ms: int, kernel: str) -> None:
+    """Say which barrier was waited for in vain, on the device's and on the host's side, and stop the grid."""
+    x, y, z = _block_index()
+
+    def report() -> None:
+        cute.printf(
+            f"tl_gridsync: kernel {kernel}: block (%u, %u, %u) waited more than {timeout_ms} ms at a grid barrier of "
+            "generation %u: %u of %u blocks have arrived.\n",
+            *(x, y, z, generation, arrived, blocks),
+        )
+        fields = (zlib.crc32(kernel.encode()), x, y, z, generation, arrived, blocks, timeout_ms)
+        address = _module_variable(REPORT_SYMBOL, size=8, exported=True)
+        _emit(_WRITE_REPORT, {"report": address, **dict(zip(REPORT_FIELDS, fields, strict=True))})
+        _trap_after(_FIRST_PAUSE_MS)
+
+    registers = {"claimed": _module_variable(_REPORT_CLAIMED)}
+    _emit(_CLAIM, registers)
+    _when(cutlass.Uint32(registers["before"]) == 0, report)
+    _trap_after(_OTHERS_PAUSE_MS)
+
+
+def _launch_barrier(chosen: protocol.Protocol, workspace, blocks, live: dict, timeout_ms: int, kernel: str) -> None:
+    generation = llvm.load(T.i32(), live["generation"])
+    registers = {**live, "workspace": workspace, "blocks": blocks, "generation": generation, "milliseconds": timeout_ms}
     for statement in chosen.setup:
         if statement.output not in registers:
             _emit(statement, registers)
     _emit(chosen.arrive, registers)
     # A grid whose size is known only at run time is taken for one that is large enough to pause for.
-    cycles = protocol.pause_cycles(blocks) if isinstance(blocks, int) else protocol.pause_cycles_above_four(blocks)
-    if ranked or not isinstance(cycles, int) or cycles > 0:
-        _emit(chosen.pace, registers | {"cycles": cycles})
-    _emit(chosen.wait, registers)
+    registers["cycles"] = protocol.pause_cycles(blocks) if isinstance(blocks, int) else protocol.pause_cycles_above_four(blocks)
+    if chosen is not protocol.LAUNCH or not isinstance(blocks, int) or registers["cycles"] > 0:
+        _emit(chosen.pace, registers)
+    _emit(chosen.bounded_wait if timeout_ms else chosen.wait, registers)
+    if timeout_ms:
+        before = cutlass.Uint32(generation)
+        total = cutlass.Uint32(_value(blocks, "blocks"))
+        _when(
+            ((cutlass.Uint32(registers["now"]) ^ before) >> 31) == 0,
+            lambda: _stop_on_timeout(before >> 31, _arrivals(chosen, registers, total), total, timeout_ms, kernel),
+        )
     _emit(chosen.turn, registers)
-    llvm.store(registers["generation"], variable)
+    llvm.store(registers["generation"], live["generation"])
 
 
-@dsl_user_op
-def _module_barrier(blocks, *, loc=None, ip=None) -> None:
+def _arrivals(chosen: protocol.Protocol, registers: dict, total):
+    """How many blocks have arrived at a barrier that is still closed."""
+    if chosen is not protocol.LAUNCH_STRIPED:
+        return _counted(cutlass.Uint32(registers["now"]), registers["generation"], total)
+    arrived = cutlass.Uint32(0)
+    for stripe in range(protocol.STRIPES):
+        address = cutlass.Int64(registers["stripes"]) + 4096 * stripe
+        read = {"counter": address}
+        _emit(_READ_COUNTER, read)
+        arrived += _counted(cutlass.Uint32(read["arrived"]), registers["generation"], (total + (3 - stripe)) >> 2)
+    return arrived
+
+
+def _counted(word, generation, total):
+    """The arrivals that a word has counted of ``total``; see protocol.ADDEND for the two forms of the count."""
+    count = word & 0x7FFFFFFF
+    counted = cutlass.select_(count < total, count, count + total + cutlass.Uint32(0x80000000))
+    complete = ((word ^ cutlass.Uint32(generation)) >> 31) == 1
+    return cutlass.select_(complete, total, counted)
+
+
+def _module_barrier(blocks, timeout_ms: int, kernel: str) -> None:
     registers = {
-        "counter": _module_variable("__tl_gridsync_counter"),
-        "generation_word": _module_variable("__tl_gridsync_generation"),
+        "counter": _module_variable(_COUNTER),
+        "generation_word": _module_variable(_GENERATION),
         "blocks": blocks,
+        "milliseconds": timeout_ms,
     }
     _emit(protocol.MODULE.arrive, registers)
-    _emit(protocol.MODULE.wait, registers)
+    _emit(protocol.MODULE.bounded_wait if timeout_ms else protocol.MODULE.wait, registers)
+    if timeout_ms:
+        _emit(_READ_COUNTER, registers)
+        generation, total = cutlass.Uint32(registers["generation"]), cutlass.Uint32(_value(blocks, "blocks"))
+        arrived = cutlass.Uint32(registers["arrived"])
+        _when(cutlass.Uint32(registers["now"]) == generation, lambda: _stop_on_timeout(generation, arrived, total, timeout_ms, kernel))
 
 
 @dsl_user_op
-def _is_first_block(*, loc=None, ip=None):
-    x, y, z = cute.arch.block_idx(loc=loc, ip=ip)
-    return (x | y | z) == 0
-
-
-@dsl_user_op
-def _grid_size(*, loc=None, ip=None):
-    x, y, z = cute.arch.grid_dim(loc=loc, ip=ip)
-    return x * y * z
-
-
-@cute.jit
-def _require_cooperative_launch(workspace):
-    """Stop the grid where the launch is not cooperative: its blocks need not be resident together."""
-    if workspace == 0:
-        if _is_first_block():
-            cute.printf(
-                "tl_gridsync: this kernel uses T.sync_grid() but was not launched cooperatively, so its blocks "
-                "need not be resident together. Launch it with cuLaunchCooperativeKernel.\n"
-            )
-        _stop()
-
-
-@cute.jit
-def arrive_and_wait(state: cutlass.Constexpr, static_blocks: cutlass.Constexpr):
+def arrive_and_wait(state: str, static_blocks: int, timeout_ms: int = 0, kernel: str = "", *, loc=None, ip=None) -> None:
     """The leader's part of a grid barrier: report this block's arrival, then wait for all blocks.
 
     Parameters
@@ -195,20 +318,58 @@ def arrive_and_wait(state: cutlass.Constexpr, static_blocks: cutlass.Constexpr):
         ``"launch"`` or ``"module"``, see :class:`~tl_gridsync_pass.options.GridSyncOptions`.
     static_blocks : int
         Number of blocks in the grid where it is known at compile time, else 0.
+    timeout_ms : int
+        After how many milliseconds of waiting to stop the grid with a message; 0 for never.
+    kernel : str
+        The kernel's name, for that message.
     """
-    workspace = _workspace()
-    _require_cooperative_launch(workspace)
-    if cutlass.const_expr(static_blocks > 0):
-        if cutlass.const_expr(state == "module"):
-            _module_barrier(static_blocks)
-        else:
-            _launch_barrier(workspace, static_blocks, static_blocks > protocol.RANKED_ABOVE)
+    registers: dict = {}
+    _emit(protocol.WORKSPACE, registers)
+    workspace = registers["workspace"]
+    _require_cooperative_launch(workspace, timeout_ms)
+    blocks = static_blocks or _grid_size()
+    if state == "module":
+        _module_barrier(blocks, timeout_ms, kernel)
+        return
+    if static_blocks:
+        chosen = protocol.for_grid(static_blocks)
+        live = _entry_registers(chosen.entry, blocks)
+        cases = [(chosen, None)]
     else:
-        blocks = _grid_size()
-        if cutlass.const_expr(state == "module"):
-            _module_barrier(blocks)
+        live = _entry_registers(protocol.LAUNCH_STRIPED.entry, blocks)
+        cases = [(protocol.LAUNCH, blocks <= protocol.STRIPED_ABOVE), (protocol.LAUNCH_STRIPED, blocks > protocol.STRIPED_ABOVE)]
+    for chosen, condition in cases:
+        barrier = partial(_launch_barrier, chosen, workspace, blocks, live, timeout_ms, kernel)
+        if chosen is protocol.LAUNCH_STRIPED:
+            barrier = partial(_striped_barrier, barrier, workspace, blocks, live, timeout_ms, kernel)
+        if condition is None:
+            barrier()
         else:
-            if blocks > protocol.RANKED_ABOVE:
-                _launch_barrier(workspace, blocks, True)
-            else:
-                _launch_barrier(workspace, blocks, False)
+            _when(condition, barrier)
+
+
+def _striped_barrier(striped, workspace, blocks, live: dict, timeout_ms: int, kernel: str) -> None:
+    """The striped barrier, or the ranked one on the driver's word where the table had no room."""
+    has_stripes = cutlass.Int64(live["stripes"]) != 0
+    _when(has_stripes, striped)
+    _when(has_stripes == False, partial(_launch_barrier, protocol.LAUNCH_RANKED, workspace, blocks, live, timeout_ms, kernel))  # noqa: E712
+
+
+class _CooperativeLaunch:
+    """What ``kernel(*args)`` gives inside a host function, with ``cooperative=True`` on its launch."""
+
+    def __init__(self, launcher) -> None:
+        self._launcher = launcher
+
+    def launch(self, *args, **kwargs):
+        return self._launcher.launch(*args, **kwargs, cooperative=True)
+
+
+def cooperative(kernel):
+    """Decorator above ``@cute.kernel``: CuTe DSL's own host launcher then launches the kernel cooperatively."""
+
+    @functools.wraps(kernel)
+    def call(*args, **kwargs):
+        return _CooperativeLaunch(kernel(*args, **kwargs))
+
+    return call

@@ -21,3 +21,11 @@ class GridSyncLoweringError(GridSyncError, ValueError):
 
 class SeamError(GridSyncError, ImportError):
     """This TileLang does not offer what the plugin attaches to, so the plugin refuses to load."""
+
+
+class GridResidencyError(GridSyncError, RuntimeError):
+    """A grid with a barrier has more blocks than can be resident at once, so it would wait for ever."""
+
+
+class GridSyncTimeoutError(GridSyncError, RuntimeError):
+    """A block waited longer at a grid barrier than its watchdog allows; the CUDA context is lost."""

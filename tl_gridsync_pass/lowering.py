@@ -44,6 +44,8 @@ class GridSyncPass(tvm.transform.ModulePass):
     ----------
     state : str
         ``"launch"`` or ``"module"``, see :class:`~tl_gridsync_pass.options.GridSyncOptions`.
+    timeout_ms : int
+        Stop a grid whose barrier waits longer than this many milliseconds; 0 for never.
 
     Raises
     ------
@@ -53,8 +55,8 @@ class GridSyncPass(tvm.transform.ModulePass):
         When run on a function whose threads are not bound yet, or whose barrier stands inside an expression.
     """
 
-    def __init__(self, state: str = "launch") -> None:
-        options = GridSyncOptions(state=state)
+    def __init__(self, state: str = "launch", timeout_ms: int = 0) -> None:
+        options = GridSyncOptions(state=state, timeout_ms=timeout_ms)
         # The C++ side keeps this function alive, so it must not refer to the pass object itself.
         make = tvm_ffi.get_global_func("transform.MakeModulePass")
         info = tvm.transform.PassInfo(opt_level=0, name=PASS_NAME, required=[])
@@ -149,6 +151,8 @@ def _barrier(name: str, bound: list[tuple[str, tir.Var, object]], options: GridS
         is_zero = tir.EQ(var, tir.IntImm(var.dtype, 0))
         leader = is_zero if leader is None else tir.And(leader, is_zero)
     arguments = [tir.StringImm(options.state), tir.IntImm("int32", _static_grid_size(bound))]
+    if options.timeout_ms:
+        arguments += [tir.IntImm("int32", options.timeout_ms), tir.StringImm(name)]
     call = tir.Evaluate(tir.call_extern("handle", f"{DEVICE_MODULE}::arrive_and_wait", *arguments))
     guarded = call if leader is None else tir.IfThenElse(leader, call, None)
     return tir.SeqStmt([_block_sync(), guarded, _block_sync()])
@@ -178,8 +182,8 @@ def _is_thread_extent(stmt: object) -> bool:
     return isinstance(stmt, tir.AttrStmt) and stmt.attr_key == "thread_extent"
 
 
-def _make_pass(state: str = "launch") -> GridSyncPass:
-    return GridSyncPass(state)
+def _make_pass(*options: object) -> GridSyncPass:
+    return GridSyncPass(*options)  # type: ignore[arg-type]
 
 
 tvm_ffi.register_global_func(PASS_NAME, _make_pass, override=True)

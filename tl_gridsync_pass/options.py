@@ -18,6 +18,8 @@ ENABLE_KEY = PREFIX + "enable"
 REVISION_KEY = PREFIX + "revision"
 
 STATES = ("launch", "module")
+# An hour; the device holds the limit in 32 bits.
+LONGEST_TIMEOUT_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,9 @@ class GridSyncOptions:
         Where the barrier keeps its counter. ``"launch"`` (default): in the workspace that the driver
         gives every cooperative launch, so that any number of launches may overlap. ``"module"``: in two
         global variables of the CUDA module, safe for one launch at a time.
+    timeout_ms : int
+        Watchdog: a block that waits longer than this many milliseconds at a barrier prints what it waits
+        for and stops the grid, and the host raises GridSyncTimeoutError. 0 (default) for no watchdog.
 
     Raises
     ------
@@ -38,10 +43,15 @@ class GridSyncOptions:
     """
 
     state: str = "launch"
+    timeout_ms: int = 0
 
     def __post_init__(self) -> None:
         if self.state not in STATES:
             raise GridSyncOptionError(f"tl_gridsync: state={self.state!r} is unknown. Use one of: {', '.join(map(repr, STATES))}.")
+        if isinstance(self.timeout_ms, bool) or not isinstance(self.timeout_ms, int) or not 0 <= self.timeout_ms <= LONGEST_TIMEOUT_MS:
+            raise GridSyncOptionError(
+                f"tl_gridsync: timeout_ms={self.timeout_ms!r} must be a whole number of milliseconds from 0 (no watchdog) to {LONGEST_TIMEOUT_MS}."
+            )
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import hashlib
 from dataclasses import dataclass
 
 # Everything else that a text takes or gives is 32 bits wide.
-ADDRESSES = frozenset({"workspace", "word", "counter", "generation_word"})
+ADDRESSES = frozenset({"workspace", "word", "first_word", "table", "stripes", "counter", "generation_word"})
 
 
 @dataclass(frozen=True)
@@ -43,30 +43,38 @@ class Ptx:
 class Protocol:
     """One way to run the barrier, as the statements of a block's leader.
 
-    A barrier is ``setup``, ``arrive``, ``pace``, ``wait``, ``turn`` in this order. Registers pass from one
-    statement to the next by name; ``generation`` also passes from one barrier of a launch to the next.
+    A kernel starts with ``entry``; a barrier is ``setup``, ``arrive``, ``pace``, ``wait``, ``turn`` in this
+    order. Registers pass from one statement to the next by name, and those of ``entry`` live as long as the
+    kernel; ``generation`` is the only one of them that a barrier changes.
 
     Attributes
     ----------
     name : str
         What it is called in reports.
+    entry : tuple[Ptx, ...]
+        Run once by every thread, at the start of the kernel.
     setup : tuple[Ptx, ...]
-        Pure statements that compute addresses and constants.
+        Pure statements that compute addresses.
     arrive : Ptx
         Publishes the block's writes and reports its arrival.
     pace : Ptx or None
         Lets time pass before the first poll; orders nothing and may be left out.
     wait : Ptx
         Returns once every block has arrived, with their writes visible to the leader.
+    bounded_wait : Ptx
+        The same with a limit of ``milliseconds``. ``now`` is the last value read of what it polls; where it
+        still shows the old generation, the limit ran out.
     turn : Ptx or None
         The generation that the next barrier starts with, where ``arrive`` does not read it.
     """
 
     name: str
+    entry: tuple[Ptx, ...]
     setup: tuple[Ptx, ...]
     arrive: Ptx
     pace: Ptx | None
     wait: Ptx
+    bounded_wait: Ptx
     turn: Ptx | None
 
 
@@ -108,11 +116,11 @@ WORD = Ptx(
 # Bits 0 to 30 of the barrier word count arrivals and bit 31 is the generation. Block (0,0,0) adds
 # 2^31 - (blocks - 1) and every other block adds 1, so the sum over a round is 2^31: the round's last
 # arrival, whichever it is, flips bit 31 and leaves the count at zero. There is nothing to reset, and the
-# word is written by atomic additions alone.
+# word is written by atomic additions alone. Computed once, at the start of the kernel: reading the block's
+# index takes longer than the whole rest of an arrival, and the compiler would repeat it at every barrier.
 ADDEND = Ptx(
     output="addend",
     inputs=("blocks",),
-    pure=True,
     text="""
 {
     .reg .b32 %x, %y, %z;
@@ -129,12 +137,27 @@ ADDEND = Ptx(
 """,
 )
 
+# Where the generation of a launch is read from; null where the launch is not cooperative.
+FIRST_WORD = Ptx(
+    output="first_word",
+    inputs=("workspace",),
+    pure=True,
+    text="""
+{
+    .reg .pred %none;
+    setp.eq.u64 %none, $1, 0;
+    add.u64 $0, $1, 4;
+    @%none mov.u64 $0, 0;
+}
+""",
+)
+
 # The generation that a launch starts with, read once, at the start of the kernel: no round can end
 # before this block has arrived at it. Every later generation follows from it, so that no barrier has to
 # read the word before it adds to it. Runs in every thread; only the leader of a cooperative launch loads.
 FIRST_GENERATION = Ptx(
     output="generation",
-    inputs=("workspace",),
+    inputs=("first_word",),
     text="""
 {
     .reg .b32 %x, %y, %z;
@@ -149,7 +172,7 @@ FIRST_GENERATION = Ptx(
     mov.u32 $0, 0;
     // Relaxed: only the value matters, and this block's own later additions are ordered after it by
     // coherence, being to the same word.
-    @%reads ld.relaxed.gpu.global.u32 $0, [$1+4];
+    @%reads ld.relaxed.gpu.global.u32 $0, [$1];
 }
 """,
 )
@@ -220,8 +243,8 @@ AGAIN:
 )
 
 # The L2 cache adds to one word about once in 1.4 cycles of the multiprocessor clock (measured on an H200
-# with 2112 blocks), so the last arrival is at least that long away for each block still missing. A poll
-# is on its way for some 300 cycles, so it may leave as much earlier. Never longer than the wait must be.
+# with 2112 blocks), so the last arrival is at least that long away for each block still missing, and a
+# poll that comes earlier only stands in its way.
 PACE_RANKED = Ptx(
     inputs=("remaining",),
     text="""
@@ -230,6 +253,7 @@ PACE_RANKED = Ptx(
     .reg .pred %more;
     mul.lo.u32 %cycles, $0, 22;
     shr.u32 %cycles, %cycles, 4;
+    // A poll is on its way for some 300 cycles, so it may leave as much earlier.
     setp.lt.u32 %more, %cycles, 340;
     @%more bra DONE;
     sub.u32 %cycles, %cycles, 300;
@@ -264,14 +288,303 @@ POLL:
 """,
 )
 
-# Arrivals without a result and a short fixed pause: the fastest up to a few blocks per multiprocessor.
-LAUNCH = Protocol("launch", (WORKSPACE, WORD, ADDEND), ARRIVE, PACE, WAIT, NEXT_GENERATION)
-# With many blocks the word is busy for longer than anything else takes, and knowing how many are missing
-# is worth the round trip.
-LAUNCH_RANKED = Protocol("launch, ranked", (WORKSPACE, WORD, ADDEND), ARRIVE_RANKED, PACE_RANKED, WAIT, NEXT_GENERATION)
+BOUNDED_WAIT = Ptx(
+    output="now",
+    inputs=("word", "generation", "milliseconds"),
+    text="""
+{
+    .reg .b32 %flipped;
+    .reg .b64 %start, %elapsed, %limit;
+    .reg .pred %p;
+    mul.wide.u32 %limit, $3, 1000000;
+    mov.u64 %start, %globaltimer;
+POLL:
+    // Relaxed, then acquire: as in WAIT.
+    ld.relaxed.gpu.global.u32 $0, [$1];
+    xor.b32 %flipped, $0, $2;
+    setp.lt.s32 %p, %flipped, 0;
+    @%p bra OPEN;
+    mov.u64 %elapsed, %globaltimer;
+    sub.u64 %elapsed, %elapsed, %start;
+    setp.lt.u64 %p, %elapsed, %limit;
+    @%p bra POLL;
+    bra DONE;
+OPEN:
+    ld.acquire.gpu.global.u32 $0, [$1];
+DONE:
+}
+""",
+)
 
-# Above this many blocks LAUNCH_RANKED is the faster one (measured on an H200, see benchmarks/).
+# Four words instead of one, for grids that keep a single word busy for longer than anything else takes.
+# The driver has no more words to give, so they are the module's own: a table of 128 slots, of which a
+# launch uses the one that the address of its workspace owns. No two launches in flight have the same
+# workspace, and an address that has taken a slot keeps it, so that all blocks of a launch find the same
+# slot and no two launches in flight share one. After a launch the counts in its slot are zero, as every
+# round has ended. A table without room gives null, to all blocks alike; they use the driver's word then.
+#
+# Layout of the table, in bytes: word i of slot s at 4096 * i + 32 * s, so that the four words of a slot
+# lie in different parts of the L2 cache (at 128 bytes apart they were slower than one word); the owner of
+# slot s, 64 bits, at 16384 + 8 * s.
+STRIPES = 4
+STRIPE_TABLE_BYTES = 4 * 4096 + 128 * 8
+CLAIM_STRIPES = Ptx(
+    output="stripes",
+    inputs=("workspace", "table"),
+    text="""
+{
+    .reg .b32 %x, %y, %z, %slot, %left;
+    .reg .b64 %owner, %entry, %offset;
+    .reg .pred %p;
+    mov.u64 $0, 0;
+    mov.u32 %x, %tid.x;
+    mov.u32 %y, %tid.y;
+    mov.u32 %z, %tid.z;
+    or.b32 %x, %x, %y;
+    or.b32 %x, %x, %z;
+    setp.ne.u32 %p, %x, 0;
+    @%p bra NONE;
+    setp.eq.u64 %p, $1, 0;
+    @%p bra NONE;
+    // Workspaces lie 64 bytes apart, so this spreads them over the table.
+    shr.u64 %offset, $1, 6;
+    cvt.u32.u64 %slot, %offset;
+    mov.u32 %left, 128;
+PROBE:
+    and.b32 %slot, %slot, 127;
+    mul.wide.u32 %offset, %slot, 8;
+    add.u64 %entry, $2, %offset;
+    // Relaxed, here and in the exchange: an owner never changes, and nothing but the slot follows from it.
+    ld.relaxed.gpu.global.u64 %owner, [%entry+16384];
+    setp.eq.u64 %p, %owner, 0;
+    @%p atom.relaxed.gpu.global.cas.b64 %owner, [%entry+16384], 0, $1;
+    setp.eq.u64 %p, %owner, 0;
+    @%p bra FOUND;
+    setp.eq.u64 %p, %owner, $1;
+    @%p bra FOUND;
+    add.u32 %slot, %slot, 1;
+    sub.u32 %left, %left, 1;
+    setp.ne.u32 %p, %left, 0;
+    @%p bra PROBE;
+    bra NONE;
+FOUND:
+    mul.wide.u32 %offset, %slot, 32;
+    add.u64 $0, $2, %offset;
+NONE:
+}
+""",
+)
+
+FIRST_STRIPED_WORD = Ptx(
+    output="first_word",
+    inputs=("workspace", "stripes"),
+    pure=True,
+    text="""
+{
+    .reg .pred %none;
+    add.u64 $0, $1, 4;
+    setp.eq.u64 %none, $1, 0;
+    @%none mov.u64 $0, 0;
+    setp.ne.u64 %none, $2, 0;
+    @%none mov.u64 $0, $2;
+}
+""",
+)
+
+# Blocks go to the stripes in turn. Each stripe counts as the driver's word does, with its own first block
+# and its own number of blocks.
+STRIPE_OFFSET = Ptx(
+    output="stripe_offset",
+    text="""
+{
+    .reg .b32 %x, %y, %z, %nx, %ny;
+    mov.u32 %x, %ctaid.x;
+    mov.u32 %y, %ctaid.y;
+    mov.u32 %z, %ctaid.z;
+    mov.u32 %nx, %nctaid.x;
+    mov.u32 %ny, %nctaid.y;
+    mul.lo.u32 %z, %z, %ny;
+    add.u32 %y, %y, %z;
+    mul.lo.u32 %y, %y, %nx;
+    add.u32 %x, %x, %y;
+    and.b32 %x, %x, 3;
+    shl.b32 $0, %x, 12;
+}
+""",
+)
+
+STRIPE_SIZE = Ptx(
+    output="stripe_blocks",
+    inputs=("stripe_offset", "blocks"),
+    text="""
+{
+    .reg .b32 %size;
+    shr.u32 %size, $1, 12;
+    sub.u32 %size, 3, %size;
+    add.u32 %size, %size, $2;
+    shr.u32 $0, %size, 2;
+}
+""",
+)
+
+STRIPE_ADDEND = Ptx(
+    output="stripe_addend",
+    inputs=("stripe_blocks",),
+    text="""
+{
+    .reg .b32 %x, %y, %z;
+    .reg .b32 %nx, %ny;
+    .reg .pred %first;
+    mov.u32 %x, %ctaid.x;
+    mov.u32 %y, %ctaid.y;
+    mov.u32 %z, %ctaid.z;
+    mov.u32 %nx, %nctaid.x;
+    mov.u32 %ny, %nctaid.y;
+    mul.lo.u32 %z, %z, %ny;
+    add.u32 %y, %y, %z;
+    mul.lo.u32 %y, %y, %nx;
+    add.u32 %x, %x, %y;
+    setp.lt.u32 %first, %x, 4;
+    sub.u32 %x, 0x80000001, $1;
+    selp.b32 $0, %x, 1, %first;
+}
+""",
+)
+
+# The own stripe's word; the lane for the same reason as in WORD.
+STRIPE_WORD = Ptx(
+    output="word",
+    inputs=("stripes", "stripe_offset"),
+    pure=True,
+    text="""
+{
+    .reg .b32 %lane;
+    .reg .b64 %offset;
+    mov.u32 %lane, %laneid;
+    add.u32 %lane, %lane, $2;
+    cvt.u64.u32 %offset, %lane;
+    add.u64 $0, $1, %offset;
+}
+""",
+)
+
+# As ARRIVE_RANKED, on the own stripe. The other stripes fill at the same rate, so the blocks missing in
+# the own one tell how long the wait is.
+ARRIVE_STRIPED = Ptx(output="remaining", inputs=("word", "stripe_addend", "stripe_blocks"), text=ARRIVE_RANKED.text)
+
+PACE_STRIPED = Ptx(
+    inputs=("remaining",),
+    text="""
+{
+    .reg .b32 %start, %now, %cycles;
+    .reg .pred %more;
+    mul.lo.u32 %cycles, $0, 22;
+    shr.u32 %cycles, %cycles, 4;
+    setp.lt.u32 %more, %cycles, 40;
+    @%more bra DONE;
+    mov.u32 %start, %clock;
+AGAIN:
+    mov.u32 %now, %clock;
+    sub.u32 %now, %now, %start;
+    setp.lt.u32 %more, %now, %cycles;
+    @%more bra AGAIN;
+DONE:
+}
+""",
+)
+
+WAIT_STRIPED = Ptx(
+    inputs=("stripes", "generation"),
+    text="""
+{
+    .reg .b32 %a, %b, %c, %d;
+    .reg .pred %same;
+POLL:
+    // Relaxed: as in WAIT. A stripe that has flipped cannot flip back before this block arrives again.
+    ld.relaxed.gpu.global.u32 %a, [$0];
+    ld.relaxed.gpu.global.u32 %b, [$0+4096];
+    ld.relaxed.gpu.global.u32 %c, [$0+8192];
+    ld.relaxed.gpu.global.u32 %d, [$0+12288];
+    xor.b32 %a, %a, $1;
+    xor.b32 %b, %b, $1;
+    xor.b32 %c, %c, $1;
+    xor.b32 %d, %d, $1;
+    and.b32 %a, %a, %b;
+    and.b32 %c, %c, %d;
+    and.b32 %a, %a, %c;
+    setp.ge.s32 %same, %a, 0;
+    @%same bra POLL;
+    // Acquire: after relaxed reads of the last arrival at each of the four words, one fence makes four
+    // acquire patterns, each of which pairs with the releases of all arrivals at its word.
+    fence.acquire.gpu;
+}
+""",
+)
+
+BOUNDED_WAIT_STRIPED = Ptx(
+    output="now",
+    inputs=("stripes", "generation", "milliseconds"),
+    text="""
+{
+    .reg .b32 %b, %c, %d;
+    .reg .b64 %start, %elapsed, %limit;
+    .reg .pred %p;
+    mul.wide.u32 %limit, $3, 1000000;
+    mov.u64 %start, %globaltimer;
+POLL:
+    // Relaxed, then acquire: as in WAIT_STRIPED.
+    ld.relaxed.gpu.global.u32 $0, [$1];
+    ld.relaxed.gpu.global.u32 %b, [$1+4096];
+    ld.relaxed.gpu.global.u32 %c, [$1+8192];
+    ld.relaxed.gpu.global.u32 %d, [$1+12288];
+    xor.b32 $0, $0, $2;
+    xor.b32 %b, %b, $2;
+    xor.b32 %c, %c, $2;
+    xor.b32 %d, %d, $2;
+    and.b32 $0, $0, %b;
+    and.b32 %c, %c, %d;
+    and.b32 $0, $0, %c;
+    // What is left is the word as it would be read: the generation still the old one, or the new one.
+    xor.b32 $0, $0, $2;
+    and.b32 $0, $0, 0x80000000;
+    xor.b32 %b, $0, $2;
+    setp.lt.s32 %p, %b, 0;
+    @%p bra OPEN;
+    mov.u64 %elapsed, %globaltimer;
+    sub.u64 %elapsed, %elapsed, %start;
+    setp.lt.u64 %p, %elapsed, %limit;
+    @%p bra POLL;
+    bra DONE;
+OPEN:
+    fence.acquire.gpu;
+DONE:
+}
+""",
+)
+
+_ENTRY = (WORKSPACE, FIRST_WORD, FIRST_GENERATION, ADDEND)
+_STRIPED_ENTRY = (WORKSPACE, CLAIM_STRIPES, FIRST_STRIPED_WORD, FIRST_GENERATION, STRIPE_OFFSET, STRIPE_SIZE, STRIPE_ADDEND, ADDEND)
+_SETUP = (WORKSPACE, WORD)
+# Arrivals without a result and a short fixed pause: the fastest up to a few blocks per multiprocessor.
+LAUNCH = Protocol("launch", _ENTRY, _SETUP, ARRIVE, PACE, WAIT, BOUNDED_WAIT, NEXT_GENERATION)
+# With more blocks the word is busy for longer than anything else takes, and knowing how many are missing
+# is worth the round trip.
+LAUNCH_RANKED = Protocol("launch, ranked", _ENTRY, _SETUP, ARRIVE_RANKED, PACE_RANKED, WAIT, BOUNDED_WAIT, NEXT_GENERATION)
+# With many blocks one word is not enough.
+LAUNCH_STRIPED = Protocol(
+    "launch, striped", _STRIPED_ENTRY, (STRIPE_WORD,), ARRIVE_STRIPED, PACE_STRIPED, WAIT_STRIPED, BOUNDED_WAIT_STRIPED, NEXT_GENERATION
+)
+
+# Above these many blocks the one after the other is the fastest (measured on an H200, see benchmarks/).
 RANKED_ABOVE = 340
+STRIPED_ABOVE = 700
+
+
+def for_grid(blocks: int) -> Protocol:
+    """The launch protocol for a grid of ``blocks`` blocks."""
+    if blocks > STRIPED_ABOVE:
+        return LAUNCH_STRIPED
+    return LAUNCH_RANKED if blocks > RANKED_ABOVE else LAUNCH
 
 
 def pause_cycles(blocks: int) -> int:
@@ -288,6 +601,7 @@ def pause_cycles_above_four(blocks):
 # everyone waits for the generation to differ from the one captured before arriving.
 MODULE = Protocol(
     name="module",
+    entry=(),
     setup=(),
     arrive=Ptx(
         output="generation",
@@ -330,23 +644,51 @@ POLL:
 }
 """,
     ),
+    bounded_wait=Ptx(
+        output="now",
+        inputs=("generation_word", "generation", "milliseconds"),
+        text="""
+{
+    .reg .b64 %start, %elapsed, %limit;
+    .reg .pred %p;
+    mul.wide.u32 %limit, $3, 1000000;
+    mov.u64 %start, %globaltimer;
+POLL:
+    // Relaxed, then acquire: as in the wait above.
+    ld.relaxed.gpu.global.u32 $0, [$1];
+    setp.ne.u32 %p, $0, $2;
+    @%p bra OPEN;
+    mov.u64 %elapsed, %globaltimer;
+    sub.u64 %elapsed, %elapsed, %start;
+    setp.lt.u64 %p, %elapsed, %limit;
+    @%p bra POLL;
+    bra DONE;
+OPEN:
+    ld.acquire.gpu.global.u32 $0, [$1];
+DONE:
+}
+""",
+    ),
     turn=None,
 )
 
-PROTOCOLS = {protocol.name: protocol for protocol in (LAUNCH, LAUNCH_RANKED, MODULE)}
+PROTOCOLS = {protocol.name: protocol for protocol in (LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MODULE)}
 
-# What the compute capabilities before 9.0 have in place of fence.release: it also acquires.
-_OLDER_RELEASE_FENCE = ("fence.release.gpu", "fence.acq_rel.gpu")
+# One-sided fences came with compute capability 9.0; before, one that does both takes their place.
+_ONE_SIDED_FENCES = ("fence.release.gpu", "fence.acquire.gpu")
 
 
 def for_compute_capability(ptx: str, major: int) -> str:
     """``ptx`` in the instructions that a GPU of compute capability ``major`` has."""
-    return ptx if major >= 9 else ptx.replace(*_OLDER_RELEASE_FENCE)
+    if major < 9:
+        for fence in _ONE_SIDED_FENCES:
+            ptx = ptx.replace(fence, "fence.acq_rel.gpu")
+    return ptx
 
 
 def digest() -> str:
     """A hash of every PTX text, as hex."""
-    texts = [FIRST_GENERATION.text]
+    texts: list[str] = []
     for p in PROTOCOLS.values():
-        texts += [s.text for s in (*p.setup, p.arrive, p.pace, p.wait, p.turn) if s is not None]
+        texts += [s.text for s in (*p.entry, *p.setup, p.arrive, p.pace, p.wait, p.bounded_wait, p.turn) if s is not None]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from . import codegen, entry_points, kernel_cache
+from . import codegen, entry_points, kernel_cache, launch, launcher_source
 from .attachments import Attachment
 from .pass_config import register_keys
 from .tilelang_version import require_known_version
@@ -28,7 +28,7 @@ def install() -> None:
         require_known_version()
         register_keys()
         try:
-            for seam in (codegen, kernel_cache, entry_points):
+            for seam in (codegen, kernel_cache, entry_points, launcher_source, launch):
                 _attachments.extend(seam.attach())
         except BaseException:
             _detach()

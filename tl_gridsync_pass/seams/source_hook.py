@@ -1,4 +1,7 @@
-"""TileLang's own hook on generated CuTeDSL source: adds the import that the lowered barrier needs.
+"""TileLang's own hook on generated CuTeDSL source: adds what the lowered barrier needs around it.
+
+That is the import of the device functions, and above each kernel with a barrier a decorator that makes
+CuTe DSL's host launcher launch it cooperatively; TileLang's C++ launcher does so by itself.
 
 The hook is one global name that a user may hold as well. So ours is registered only while a lowered
 module is being printed, calls whatever was registered at that moment, and then steps back.
@@ -16,6 +19,8 @@ from ..lowering import DEVICE_MODULE
 
 HOOK = "tilelang_callback_cutedsl_postproc"
 IMPORT_LINE = f"from tl_gridsync_pass import device as {DEVICE_MODULE}\n"
+COOPERATIVE_LINE = f"@{DEVICE_MODULE}.cooperative\n"
+_KERNEL_LINE = "@cute.kernel\n"
 
 # One printing at a time: two threads must not take each other's temporary hook for the user's.
 _lock = threading.RLock()
@@ -29,7 +34,7 @@ def importing_device_module() -> Iterator[None]:
 
         def hook(code: str, target: object) -> str:
             code = users_hook(code, target) if users_hook is not None else code
-            return IMPORT_LINE + code if f"{DEVICE_MODULE}." in code else code
+            return with_device_module(code)
 
         tvm_ffi.register_global_func(HOOK, hook, override=True)
         ours = tvm_ffi.get_global_func(HOOK)
@@ -42,3 +47,12 @@ def importing_device_module() -> Iterator[None]:
                     tvm_ffi.remove_global_func(HOOK)
                 else:
                     tvm_ffi.register_global_func(HOOK, users_hook, override=True)
+
+
+def with_device_module(code: str) -> str:
+    """``code`` with the import, and with each kernel that holds a barrier marked as cooperative."""
+    before, *kernels = code.split(_KERNEL_LINE)
+    if not any(f"{DEVICE_MODULE}." in kernel for kernel in kernels):
+        return code
+    marked = [(COOPERATIVE_LINE if f"{DEVICE_MODULE}." in kernel else "") + _KERNEL_LINE + kernel for kernel in kernels]
+    return IMPORT_LINE + before + "".join(marked)
