@@ -28,8 +28,20 @@ from .occupancy import occupancy
 _watched: list[tuple[Any, int]] = []
 
 
+# torch.cuda.current_stream makes a Python object each time, which costs more than the rest of this wrapper.
+_current_stream_handle = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+
 def attach() -> list[Attachment]:
-    """Attach to the point where the adapter makes the function that a call of the kernel runs."""
+    """Attach to the point where the adapter makes the function that a call of the kernel runs.
+
+    Raises
+    ------
+    SeamError
+        Where torch does not tell the handle of its current stream.
+    """
+    if _current_stream_handle is None and torch.version.cuda is not None:
+        raise SeamError(f"tl_gridsync: torch {torch.__version__} has no torch._C._cuda_getCurrentRawStream; install torch 2.4 or later")
     return [wrap_attribute(CuTeDSLKernelAdapter, "_convert_torch_func", _convert_torch_func)]
 
 
@@ -42,15 +54,17 @@ def _convert_torch_func(wrapped, instance, args, kwargs):
 
     @functools.wraps(launch)
     def launch_on_the_callers_stream(*ins: Any, stream: int | None = None) -> Any:
-        if stream is None:
-            for value in ins:
-                if isinstance(value, torch.Tensor) and value.is_cuda:
-                    stream = torch.cuda.current_stream(value.device).cuda_stream
-                    break
+        device = _device_of(ins)
+        if stream is None and device >= 0:
+            stream = _current_stream_handle(device)
+        if watched:
+            _raise_on_report()
+            _watch(instance, device)
         try:
-            if watched:
-                _raise_on_report()
-                _watch(instance, ins)
+            if device >= 0 and device != torch.cuda.current_device():
+                # The legacy default stream is that of the current device, and the launcher sets it only once.
+                with torch.cuda.device(device):
+                    return launch(*ins, stream=stream)
             return launch(*ins, stream=stream)
         # CuTe DSL's launcher has exception classes of its own.
         except Exception as error:
@@ -60,6 +74,14 @@ def _convert_torch_func(wrapped, instance, args, kwargs):
             raise explained from error
 
     return launch_on_the_callers_stream
+
+
+def _device_of(ins: tuple[Any, ...]) -> int:
+    """The CUDA device of the first tensor, which is where TileLang launches; -1 where there is none."""
+    for value in ins:
+        if isinstance(value, torch.Tensor):
+            return value.get_device()
+    return -1
 
 
 def max_coresident_blocks(kernel: Any, *args: Any, device: int | None = None) -> int:
@@ -86,9 +108,9 @@ def max_coresident_blocks(kernel: Any, *args: Any, device: int | None = None) ->
         Where the driver answers with an error.
     """
     adapter = kernel.adapter
-    tensors = [a for a in args if isinstance(a, torch.Tensor) and a.is_cuda]
     if device is None:
-        device = tensors[0].device.index if tensors else torch.cuda.current_device()
+        device = _device_of(args)
+        device = torch.cuda.current_device() if device < 0 else device
     cubin = _cubin(adapter, args)
     shapes = launch_shapes(_module_source(adapter), _launch_arguments(adapter, args))
     return min(occupancy(cubin, shape, device).blocks for shape in shapes)
@@ -109,8 +131,7 @@ def synchronize(device: int | None = None) -> None:
         raise
 
 
-def _watch(adapter: Any, ins: tuple[Any, ...]) -> None:
-    device = next((v.device.index for v in ins if isinstance(v, torch.Tensor) and v.is_cuda), 0)
+def _watch(adapter: Any, device: int) -> None:
     if not any(a is adapter and d == device for a, d in _watched):
         _watched.append((adapter, device))
 
@@ -140,7 +161,7 @@ def _explained(adapter: Any, ins: tuple[Any, ...], error: Exception) -> GridSync
     """The error of this package that says what ``error`` means, or None where it is not about a barrier."""
     try:
         _raise_on_report()
-        device = next((v.device.index for v in ins if isinstance(v, torch.Tensor) and v.is_cuda), torch.cuda.current_device())
+        device = max(_device_of(ins), 0)
         for shape in launch_shapes(_module_source(adapter), _launch_arguments(adapter, ins)):
             limit = occupancy(_cubin(adapter, ins), shape, device)
             if shape.blocks > limit.blocks:

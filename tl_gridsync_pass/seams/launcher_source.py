@@ -33,7 +33,12 @@ static CUresult tl_gridsync_attach_report(CUmodule module, int device_id) {{
   CUdeviceptr variable, device_address;
   size_t size;
   void* report;
-  CUresult result = cuModuleGetGlobal(&variable, &size, module, "{REPORT_SYMBOL}");
+  // Asked for by version: TileLang's stand-in for the driver library, which may come first among the loaded
+  // libraries, passes cuModuleGetGlobal on to its pre-CUDA 3.2 namesake, which knows no current context.
+  decltype(&cuModuleGetGlobal) get_global = nullptr;
+  CUresult result = cuGetProcAddress("cuModuleGetGlobal", reinterpret_cast<void**>(&get_global), 12000, CU_GET_PROC_ADDRESS_DEFAULT, nullptr);
+  if (result != CUDA_SUCCESS) return result;
+  result = get_global(&variable, &size, module, "{REPORT_SYMBOL}");
   if (result != CUDA_SUCCESS) return result;
   // The module may be loaded while a graph is captured, which the calls below must not disturb.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
