@@ -14,6 +14,7 @@ import os
 import statistics
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 os.environ.setdefault("TILELANG_DISABLE_CACHE", "1")
@@ -31,26 +32,24 @@ SWEEP_BLOCKS = [1, 2, 4, 8, 16, 33, 66, 100, 132, 198, 264, 330, 396, 528, 660, 
 SWEEP_THREADS = [32, 128, 256, 1024]
 
 
-def barrier_loop(blocks: int | None, threads: int | tuple[int, ...], dirty: bool):
-    """``barriers`` grid barriers in one launch; with ``dirty`` every thread stores before each of them.
+def barrier_loop(blocks: int | None, threads: int | tuple[int, ...]):
+    """``barriers`` grid barriers in one launch, with ``stores`` stores of every thread before each of them.
 
-    The number of barriers is a run-time value, so that the compiler does not unroll the loop into more code
-    than the instruction cache holds. Shapes: ``data`` is int32[blocks, threads in a block]. ``blocks=None``
-    makes the grid's size a run-time value too.
+    Both are run-time values, and the loop over the stores also keeps compilers from unrolling the outer one
+    into more code than the instruction cache holds, which no loop with work in it would be. Shapes:
+    ``data`` is int32[blocks, threads in a block]. ``blocks=None`` makes the grid's size a run-time value too.
     """
-    width = 1
-    for extent in (threads,) if isinstance(threads, int) else threads:
-        width *= extent
+    width = width_of(threads)
     rows = T.dynamic("rows") if blocks is None else blocks
 
     @T.prim_func
-    def barrier_loop(data: T.Tensor((rows, width), "int32"), barriers: T.int32):
+    def barrier_loop(data: T.Tensor((rows, width), "int32"), barriers: T.int32, stores: T.int32):
         with T.Kernel(rows, threads=threads) as bx:
             tx = T.get_thread_binding(0)
             ty = T.get_thread_binding(1)
             for i in T.serial(barriers):
-                if dirty:
-                    data[bx, tx + 32 * ty if width != threads else tx] = i
+                for j in T.serial(stores):
+                    data[bx, ((tx + 32 * ty if width != threads else tx) + j) % width] = i
                 T.sync_grid()
             if tx == 0:
                 data[bx, 0] = barriers
@@ -58,7 +57,7 @@ def barrier_loop(blocks: int | None, threads: int | tuple[int, ...], dirty: bool
     return barrier_loop
 
 
-def time_launches(kernel: Any, blocks: int, width: int, barriers: int, launches: int) -> list[float]:
+def time_launches(kernel: Any, blocks: int, width: int, barriers: int, stores: int, launches: int) -> list[float]:
     data = torch.zeros((blocks, width), dtype=torch.int32, device="cuda")
     stream = torch.cuda.current_stream()
     samples = []
@@ -67,7 +66,7 @@ def time_launches(kernel: Any, blocks: int, width: int, barriers: int, launches:
         # Keeps the device busy while the host queues the launch, which would be in the time otherwise.
         torch.cuda._sleep(500_000)
         start.record(stream)
-        kernel(data, barriers)
+        kernel(data, barriers, stores)
         end.record(stream)
         finish(end)
         if launch:
@@ -90,35 +89,47 @@ def width_of(threads: int | tuple[int, ...]) -> int:
     return threads if isinstance(threads, int) else threads[0] * threads[1]
 
 
-def measure_headline(args: argparse.Namespace, dirty: bool) -> list[dict[str, Any]]:
-    plan = [(b, blocks, threads) for blocks, threads in HEADLINE for b in BARRIERS]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        kernels = list(pool.map(lambda p: p[0].compile(barrier_loop(p[1], p[2], dirty)), plan))
-        shaped = list(pool.map(lambda p: compile_stock(barrier_loop(p[0], p[1], dirty)), HEADLINE))
+def measure_headline(args: argparse.Namespace) -> list[dict[str, Any]]:
+    plan = [(b.name, b.compile, blocks, threads) for blocks, threads in HEADLINE for b in BARRIERS]
+    plan += [("upstream shape", compile_stock, blocks, threads) for blocks, threads in HEADLINE]
+    kernels = compile_all([(compile_, blocks, threads) for _, compile_, blocks, threads in plan])
     rows = []
-    for (barrier, blocks, threads), kernel in track(list(zip(plan, kernels, strict=True)), "measuring"):
-        samples = time_launches(kernel, blocks, width_of(threads), args.barriers, args.launches)
-        rows.append({"barrier": barrier.name, "blocks": blocks, "threads": threads, "dirty": dirty, "static": True, "ns": samples})
-    with upstream_shape():
-        for (blocks, threads), kernel in track(list(zip(HEADLINE, shaped, strict=True)), "measuring upstream's shape"):
-            samples = time_launches(kernel, blocks, width_of(threads), args.barriers, args.launches)
-            rows.append({"barrier": "upstream shape", "blocks": blocks, "threads": threads, "dirty": dirty, "static": True, "ns": samples})
+    for (name, _, blocks, threads), kernel in track(list(zip(plan, kernels, strict=True)), "measuring"):
+        with upstream_shape() if name == "upstream shape" else nullcontext():
+            rows += measure(name, kernel, blocks, threads, True, args)
     return rows
 
 
-def measure_sweep(args: argparse.Namespace, dirty: bool) -> list[dict[str, Any]]:
+def measure_sweep(args: argparse.Namespace) -> list[dict[str, Any]]:
     plan = [(b, threads) for threads in SWEEP_THREADS for b in BARRIERS]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        kernels = list(pool.map(lambda p: p[0].compile(barrier_loop(None, p[1], dirty)), plan))
+    kernels = compile_all([(barrier.compile, None, threads) for barrier, threads in plan])
     properties = torch.cuda.get_device_properties(0)
     rows = []
     for (barrier, threads), kernel in track(list(zip(plan, kernels, strict=True)), "measuring"):
         resident = properties.multi_processor_count * min(32, properties.max_threads_per_multi_processor // threads)
         for blocks in SWEEP_BLOCKS:
             if blocks <= resident:
-                samples = time_launches(kernel, blocks, threads, args.barriers, args.launches)
-                rows.append({"barrier": barrier.name, "blocks": blocks, "threads": threads, "dirty": dirty, "static": False, "ns": samples})
+                rows += measure(barrier.name, kernel, blocks, threads, False, args)
     return rows
+
+
+def compile_all(plan: list[tuple[Any, int | None, Any]]) -> list[Any]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda p: p[0](barrier_loop(p[1], p[2])), plan))
+
+
+def measure(name: str, kernel: Any, blocks: int, threads: Any, static: bool, args: argparse.Namespace) -> list[dict[str, Any]]:
+    return [
+        {
+            "barrier": name,
+            "blocks": blocks,
+            "threads": threads,
+            "dirty": bool(stores),
+            "static": static,
+            "ns": time_launches(kernel, blocks, width_of(threads), args.barriers, stores, args.launches),
+        }
+        for stores in (0, 1)
+    ]
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
@@ -143,8 +154,7 @@ def main() -> None:
     parser.add_argument("--launches", type=int, default=7)
     parser.add_argument("--barriers", type=int, default=2000)
     args = parser.parse_args()
-    measure = measure_headline if args.rows == "headline" else measure_sweep
-    rows = measure(args, dirty=False) + measure(args, dirty=True)
+    rows = measure_headline(args) if args.rows == "headline" else measure_sweep(args)
     with open(args.out, "w") as file:
         json.dump({"machine": machine.describe(), "barriers": args.barriers, "rows": rows}, file, indent=1)
     Console(width=160).print(table(rows))

@@ -28,8 +28,10 @@ from .occupancy import occupancy
 _watched: list[tuple[Any, int]] = []
 
 
-# torch.cuda.current_stream makes a Python object each time, which costs more than the rest of this wrapper.
+# The public functions make a Python object or check for initialisation each time, which costs more than the
+# rest of this wrapper; a launch has tensors on the device, so CUDA is initialised.
 _current_stream_handle = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_current_device = getattr(torch._C, "_cuda_getDevice", None)
 
 
 def attach() -> list[Attachment]:
@@ -38,10 +40,10 @@ def attach() -> list[Attachment]:
     Raises
     ------
     SeamError
-        Where torch does not tell the handle of its current stream.
+        Where torch does not tell its current device and the handle of its current stream.
     """
-    if _current_stream_handle is None and torch.version.cuda is not None:
-        raise SeamError(f"tl_gridsync: torch {torch.__version__} has no torch._C._cuda_getCurrentRawStream; install torch 2.4 or later")
+    if torch.version.cuda is not None and (_current_stream_handle is None or _current_device is None):
+        raise SeamError(f"tl_gridsync: torch {torch.__version__} does not tell the handle of its current stream; install torch 2.4 or later")
     return [wrap_attribute(CuTeDSLKernelAdapter, "_convert_torch_func", _convert_torch_func)]
 
 
@@ -61,7 +63,7 @@ def _convert_torch_func(wrapped, instance, args, kwargs):
             _raise_on_report()
             _watch(instance, device)
         try:
-            if device >= 0 and device != torch.cuda.current_device():
+            if device >= 0 and device != _current_device():
                 # The legacy default stream is that of the current device, and the launcher sets it only once.
                 with torch.cuda.device(device):
                     return launch(*ins, stream=stream)
@@ -110,7 +112,7 @@ def max_coresident_blocks(kernel: Any, *args: Any, device: int | None = None) ->
     adapter = kernel.adapter
     if device is None:
         device = _device_of(args)
-        device = torch.cuda.current_device() if device < 0 else device
+        device = _current_device() if device < 0 else device
     cubin = _cubin(adapter, args)
     shapes = launch_shapes(_module_source(adapter), _launch_arguments(adapter, args))
     return min(occupancy(cubin, shape, device).blocks for shape in shapes)
