@@ -40,7 +40,7 @@ def ranked(value: int) -> None:
 
 
 def striped(value: int) -> None:
-    text = _striped_text.replace("$0, 22;", f"$0, {value};")
+    text = _striped_text.replace("$0, 28;", f"$0, {value};")
     protocol.LAUNCH_STRIPED = replace(protocol.LAUNCH_STRIPED, pace=replace(protocol.PACE_STRIPED, text=text))
 
 

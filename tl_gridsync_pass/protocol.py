@@ -478,7 +478,7 @@ PACE_STRIPED = Ptx(
 {
     .reg .b32 %start, %now, %cycles;
     .reg .pred %more;
-    mul.lo.u32 %cycles, $0, 22;
+    mul.lo.u32 %cycles, $0, 28;
     shr.u32 %cycles, %cycles, 4;
     setp.lt.u32 %more, %cycles, 40;
     @%more bra DONE;
@@ -588,8 +588,8 @@ def for_grid(blocks: int) -> Protocol:
 
 
 def pause_cycles(blocks: int) -> int:
-    """How long PACE lasts, in cycles of the multiprocessor clock (fitted on an H200, see benchmarks/)."""
-    return 0 if blocks <= 4 else pause_cycles_above_four(blocks)
+    """How long PACE lasts, in cycles of the multiprocessor clock (fitted on an H200, see benchmarks/pacing.py)."""
+    return 0 if blocks <= 4 else min(pause_cycles_above_four(blocks), 360)
 
 
 def pause_cycles_above_four(blocks):
