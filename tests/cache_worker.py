@@ -60,7 +60,7 @@ def with_another_revision(compile_kernel):
 
 def barrier_of(kernel) -> str:
     """The barrier in the source that is shown, which must be the one in the module that is launched."""
-    names = {"tl.sync_grid()": "stock", 'arrive_and_wait("launch")': "launch", 'arrive_and_wait("module")': "module"}
+    names = {"tl.sync_grid()": "stock", 'arrive_and_wait("launch", ': "launch", 'arrive_and_wait("module", ': "module"}
     shown, launched = (
         [name for text, name in names.items() if text in source]
         for source in (kernel.get_kernel_source(), Path(kernel.adapter.pymodule.__file__).read_text())

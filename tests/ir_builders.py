@@ -12,8 +12,9 @@ from tl_gridsync_pass.tvm_compat import tir, tir_op, tvm
 
 BARRIER = "barrier"
 
-# Thread axes and their extents; None is an extent known only when the kernel is launched.
+# Thread or block axes and their extents; None is an extent known only when the kernel is launched.
 Extents = dict[str, "int | None"]
+GRID: Extents = {"blockIdx.x": 4}
 MakeBarrier = Callable[[dict[str, tir.Var]], list[tir.Stmt]]
 
 
@@ -29,11 +30,11 @@ def work(number: int) -> tir.Stmt:
     return tir.Evaluate(tir.call_extern("handle", "work", tir.IntImm("int32", number)))
 
 
-def lowered(guarded: tuple[str, ...], state: str = "launch") -> MakeBarrier:
-    """The barrier that the pass has to emit, with a guard on the axes ``guarded``."""
+def lowered(guarded: tuple[str, ...], state: str = "launch", blocks: int = 4) -> MakeBarrier:
+    """The barrier that the pass has to emit, with a guard on the axes ``guarded``, in a grid of ``blocks`` (0: not known)."""
 
     def make(axes: dict[str, tir.Var]) -> list[tir.Stmt]:
-        call = tir.Evaluate(tir.call_extern("handle", "tl_gridsync::arrive_and_wait", tir.StringImm(state)))
+        call = tir.Evaluate(tir.call_extern("handle", "tl_gridsync::arrive_and_wait", tir.StringImm(state), tir.IntImm("int32", blocks)))
         if not guarded:
             return [block_sync(), call, block_sync()]
         condition = tir.EQ(axes[guarded[0]], tir.IntImm("int32", 0))
@@ -44,21 +45,23 @@ def lowered(guarded: tuple[str, ...], state: str = "launch") -> MakeBarrier:
     return make
 
 
-def function(statements: list, extents: Extents, make_barrier: MakeBarrier = sync_grid, name: str = "kernel") -> tir.PrimFunc:
+def function(
+    statements: list, extents: Extents, make_barrier: MakeBarrier = sync_grid, name: str = "kernel", grid: Extents = GRID
+) -> tir.PrimFunc:
     """A device function of ``statements``: numbers (work), BARRIER, or tuples of a kind and its nested statements.
 
     The kinds are ("serial" | "unrolled", trip count, body), ("if", body), ("if else", body, other body) and
     ("attr", body).
     """
-    block = tir.Var("bx", "int32")
     parameters = []
-    launch = [("blockIdx.x", block, tir.IntImm("int32", 4))]
+    launch = []
     axes = {}
-    for tag, extent in extents.items():
-        axes[tag] = tir.Var(tag.replace("threadIdx.", "t"), "int32")
+    for tag, extent in {**grid, **extents}.items():
+        axes[tag] = tir.Var(tag.replace("Idx.", ""), "int32")
         if extent is None:
-            parameters.append(tir.Var(f"n{tag[-1]}", "int32"))
+            parameters.append(tir.Var(f"extent_of_{axes[tag].name}", "int32"))
         launch.append((tag, axes[tag], parameters[-1] if extent is None else tir.IntImm("int32", extent)))
+    block = axes["blockIdx.x"]
 
     def body(nested: list) -> tir.Stmt:
         made = [stmt for entry in nested for stmt in one(entry)]

@@ -9,7 +9,7 @@ import torch
 from tl_gridsync_pass.handoff import CUTEDSL_TARGET as CUTEDSL
 from tl_gridsync_pass.handoff import LAYOUTS, handoff
 
-__all__ = ["CUDA", "CUTEDSL", "LAYOUTS", "compile_handoff", "handoff", "layout_id", "run_handoff", "stages", "threads_in", "two_kernels"]
+__all__ = ["CUDA", "CUTEDSL", "LAYOUTS", "compile_handoff", "handoff", "layout_id", "many_blocks", "run_handoff", "stages", "threads_in", "two_kernels"]
 
 CUDA = {"kind": "cuda", "arch": "sm_90a"}
 
@@ -66,6 +66,18 @@ def two_kernels(blocks: int = 4):
             T.sync_grid()
 
     return two
+
+
+def many_blocks():
+    """One barrier in a grid above ``protocol.RANKED_ABOVE`` blocks. Shape: ``values`` is int32[512]."""
+
+    @T.prim_func
+    def many(values: T.Tensor((512,), "int32")):
+        with T.Kernel(512, threads=(32, 2)) as bx:
+            values[bx] = bx
+            T.sync_grid()
+
+    return many
 
 
 def compile_handoff(threads, passes, **kwargs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from kernels import LAYOUTS, handoff, layout_id, stages, two_kernels
+from kernels import LAYOUTS, handoff, layout_id, many_blocks, stages, two_kernels
 
 from tl_gridsync_pass import protocol
 
@@ -16,26 +16,32 @@ each_layout = pytest.mark.parametrize("threads", LAYOUTS, ids=layout_id)
 each_state = pytest.mark.parametrize("state", STATES)
 
 
-def without_comments(ptx: str) -> str:
-    return re.sub(r"//[^\n]*", "", ptx)
-
-
 def instructions(ptx: str) -> list[str]:
-    return [line.strip() for line in without_comments(ptx).splitlines() if line.strip().endswith(";")]
+    """The instructions of a PTX text, without comments."""
+    lines = (re.sub(r"//.*", "", line).strip() for line in ptx.splitlines())
+    return [line for line in lines if line.endswith(";")]
 
 
-def occurrences(text: str, ptx: str) -> int:
-    """How often the protocol's ``text`` stands in ``ptx``, whatever registers its operands became."""
-    pattern = re.sub(r"\\\$\d", r"%\\w+", re.escape(text.strip()))
+def occurrences(statement: protocol.Ptx, ptx: str) -> int:
+    """How often ``statement`` stands in ``ptx``, whatever registers and numbers its operands became."""
+    pattern = re.sub(r"\\\$\d", r"[%\\w-]+", re.escape(statement.text.strip()))
     return len(re.findall(pattern, ptx))
+
+
+def ordering(chosen: protocol.Protocol) -> str:
+    """The instructions of the protocol's leader that may order something, one a line."""
+    return "\n".join(instructions(chosen.arrive.text + chosen.wait.text))
 
 
 @each_state
 @each_layout
 def test_the_ptx_holds_the_protocol_once_for_the_barrier(compiled, threads, state):
     ptx = compiled(handoff, threads, state=state).ptx
-    for text in (protocol.WORKSPACE_ADDRESS, protocol.PROTOCOLS[state].arrive, protocol.PROTOCOLS[state].wait):
-        assert occurrences(text, ptx) == 1
+    chosen = protocol.PROTOCOLS[state]
+    for statement in (*chosen.setup, chosen.arrive, chosen.wait):
+        assert statement is protocol.WORKSPACE or occurrences(statement, ptx) == 1
+    assert occurrences(protocol.WORKSPACE, ptx) >= 1
+    assert occurrences(protocol.FIRST_GENERATION, ptx) == (1 if state == "launch" else 0)
 
 
 @each_state
@@ -43,9 +49,8 @@ def test_the_ptx_holds_the_protocol_once_for_the_barrier(compiled, threads, stat
 def test_the_ptx_has_no_ordering_beside_the_protocols(compiled, threads, state):
     """Every instruction with an ordering comes from the protocol; the block barriers around it are two."""
     emitted = instructions(compiled(handoff, threads, state=state).ptx)
-    chosen = protocol.PROTOCOLS[state]
     ordered = re.compile(r"\.(release|acquire|acq_rel|sc)\b|^(fence|membar)")
-    asked_for = [i for i in instructions(chosen.arrive + chosen.wait) if ordered.search(i)]
+    asked_for = [i for i in ordering(protocol.PROTOCOLS[state]).splitlines() if ordered.search(i)]
     assert len(asked_for) >= 2
     assert len([i for i in emitted if ordered.search(i)]) == len(asked_for)
     assert [i.split()[0] for i in emitted if i.startswith("bar")] == ["bar.sync", "bar.sync"]
@@ -69,8 +74,7 @@ def test_the_stock_leader_is_chosen_by_x_alone(compiled, threads):
 def test_exactly_the_fences_that_the_protocol_asks_for(compiled, threads, state):
     """On sm_90 a release is MEMBAR.ALL.CTA and MEMBAR.ALL.GPU, an acquire is CCTL.IVALL; nobody but the leader has one."""
     (barrier,) = compiled(handoff, threads, state=state).barriers
-    chosen = protocol.PROTOCOLS[state]
-    text = "\n".join(instructions(chosen.arrive + chosen.wait))
+    text = ordering(protocol.PROTOCOLS[state])
     releases = len(re.findall(r"\.(?:release|acq_rel)\b", text))
     acquires = len(re.findall(r"\.(?:acquire|acq_rel)\b", text))
     expected = ["MEMBAR.ALL.CTA", "MEMBAR.ALL.GPU"] * releases + ["CCTL.IVALL"] * acquires
@@ -83,7 +87,7 @@ def test_exactly_the_fences_that_the_protocol_asks_for(compiled, threads, state)
 def test_release_comes_before_the_arrival_and_acquire_after_the_poll(compiled, threads, state):
     (barrier,) = compiled(handoff, threads, state=state).barriers
     opcodes = [next(word for word in line.split()[1:] if not word.startswith("@")) for line in barrier.listing]
-    arrival = opcodes.index("ATOMG.E.ADD.STRONG.GPU")
+    arrival = opcodes.index(barrier.arrival[0])
     poll = max(i for i, opcode in enumerate(opcodes) if opcode.startswith("LDG.E.STRONG.GPU"))
     assert opcodes.index("MEMBAR.ALL.GPU") < arrival < poll < max(i for i, opcode in enumerate(opcodes) if opcode == "CCTL.IVALL")
     assert opcodes[0].startswith("BAR.SYNC") and opcodes[-1].startswith("BAR.SYNC")
@@ -91,9 +95,20 @@ def test_release_comes_before_the_arrival_and_acquire_after_the_poll(compiled, t
 
 @each_layout
 def test_each_state_counts_where_it_says(compiled, threads):
-    for state, counter in (("launch", "workspace"), ("module", "module")):
+    counters = {"launch": ("workspace", "REDG.E.ADD.STRONG.GPU"), "module": ("module", "ATOMG.E.ADD.STRONG.GPU")}
+    for state, (counter, arrival) in counters.items():
         (barrier,) = compiled(handoff, threads, state=state).barriers
-        assert (barrier.counter, barrier.arrival, barrier.polls, barrier.block_barriers) == (counter, ("ATOMG.E.ADD.STRONG.GPU",), 1, 2)
+        assert (barrier.counter, barrier.arrival, barrier.polls, barrier.block_barriers) == (counter, (arrival,), 1, 2)
+
+
+def test_a_grid_of_many_blocks_arrives_with_its_rank(compiled):
+    code = compiled(many_blocks)
+    (barrier,) = code.barriers
+    ranked = protocol.LAUNCH_RANKED
+    assert [occurrences(statement, code.ptx) for statement in (ranked.arrive, ranked.pace, ranked.wait)] == [1, 1, 1]
+    assert occurrences(protocol.LAUNCH.arrive, code.ptx) == 0
+    assert (barrier.leader_axes, barrier.counter, barrier.arrival) == (("x", "y"), "workspace", ("ATOMG.E.ADD.STRONG.GPU",))
+    assert sorted(barrier.leader_fences) == ["CCTL.IVALL", "MEMBAR.ALL.CTA", "MEMBAR.ALL.GPU"] and barrier.block_fences == ()
 
 
 @each_state

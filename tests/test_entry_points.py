@@ -19,7 +19,7 @@ def barrier_of(source: str) -> str:
     """Which barrier a kernel source holds; fails for none or a mixture."""
     found = [
         name
-        for name, text in ((STOCK, "tl.sync_grid()"), (LAUNCH, 'arrive_and_wait("launch")'), (MODULE, 'arrive_and_wait("module")'))
+        for name, text in ((STOCK, "tl.sync_grid()"), (LAUNCH, 'arrive_and_wait("launch", '), (MODULE, 'arrive_and_wait("module", '))
         if text in source
     ]
     assert len(found) == 1, source

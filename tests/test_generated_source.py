@@ -24,8 +24,8 @@ def lines_of(source: str) -> list[str]:
 def test_the_barrier_is_guarded_by_the_axes_of_the_block(compiled, threads, state):
     source = compiled(handoff, threads, state=state).source
     lines = lines_of(source)
-    at = lines.index(f'tl_gridsync.arrive_and_wait("{state}")')
-    assert lines[at - 2 : at + 2] == ["tl.sync_threads()", GUARDS[threads], f'tl_gridsync.arrive_and_wait("{state}")', "tl.sync_threads()"]
+    at = lines.index(f'tl_gridsync.arrive_and_wait("{state}", 2)')
+    assert lines[at - 2 : at + 2] == ["tl.sync_threads()", GUARDS[threads], f'tl_gridsync.arrive_and_wait("{state}", 2)', "tl.sync_threads()"]
     assert source.count("arrive_and_wait") == 1
     assert "sync_grid()" not in source
     assert source.startswith(IMPORT) and source.count(IMPORT) == 1
@@ -46,7 +46,7 @@ def test_stock_source_is_tilelangs_own(compiled):
 
 def test_barriers_in_loops_are_all_rewritten(compiled):
     lines = lines_of(compiled(stages).source)
-    assert lines.count('tl_gridsync.arrive_and_wait("launch")') == 4
+    assert lines.count('tl_gridsync.arrive_and_wait("launch", 4)') == 4
     assert lines.count("tl.sync_threads()") == 8
     assert "tl.sync_grid()" not in lines
 

@@ -54,6 +54,22 @@ def test_the_order_of_the_bindings_does_not_matter():
     tvm.ir.assert_structural_equal(after, module(function([BARRIER], {Z: 2, X: 32, Y: 2}, lowered((X, Y, Z)))))
 
 
+@pytest.mark.parametrize(
+    ("grid", "blocks"),
+    [
+        ({"blockIdx.x": 1}, 1),
+        ({"blockIdx.x": 3, "blockIdx.y": 5, "blockIdx.z": 2}, 30),
+        ({"blockIdx.x": None}, 0),
+        ({"blockIdx.x": 3, "blockIdx.y": None}, 0),
+    ],
+    ids=str,
+)
+def test_names_the_number_of_blocks_where_it_is_known(grid, blocks):
+    before = module(function([BARRIER], {X: 32}, grid=grid))
+    expected = module(function([BARRIER], {X: 32}, lowered((X,), blocks=blocks), grid=grid))
+    tvm.ir.assert_structural_equal(gs.GridSyncPass()(before), expected)
+
+
 def test_a_barrier_is_guarded_by_the_threads_of_its_own_kernel():
     def two_launches(first, second):
         bodies = [function([BARRIER], {X: 32, Y: 2}, first).body, function([BARRIER], {X: 1, Z: 2}, second).body]

@@ -110,11 +110,16 @@ def test_does_not_count_a_fence_of_the_kernel_after_the_barrier():
 def test_names_the_words_that_are_counted_in():
     assert only_barrier(barrier()).counter == "workspace"
     module = barrier().replace("IMAD.U32 R16, RZ, RZ, UR5", "LDC.64 R16, c[0x4][0x10]").replace("IMAD.U32 R17, RZ, RZ, UR4", "NOP")
-    found = only_barrier(module)
-    assert found.counter == "module" and found.checks_workspace
-    parameter = module.replace("c[0x4][0x10]", "c[0x0][0x210]").replace("c[0x0][0x44]", "c[0x0][0x214]")
-    found = only_barrier(parameter)
-    assert found.counter == "other" and not found.checks_workspace
+    assert only_barrier(module).counter == "module"
+    assert only_barrier(module.replace("c[0x4][0x10]", "c[0x0][0x210]")).counter == "other"
+
+
+def test_sees_a_test_of_the_workspaces_address():
+    test = "ISETP.NE.U32.AND P3, PT, RZ, {}, PT\n ISETP.NE.U32.AND.EX P3, PT, RZ, {}, PT, P3\n " + X_ALONE
+    branch = LEAVE + "\n @!P3 BRA `(.L_out)"
+    assert only_barrier(barrier(test.format("c[0x0][0x48]", "c[0x0][0x44]"), branch)).checks_workspace
+    assert not only_barrier(barrier(test.format("c[0x0][0x48]", "c[0x0][0x210]"), branch)).checks_workspace
+    assert not only_barrier(barrier()).checks_workspace
 
 
 def test_sees_a_trap_on_the_way_to_the_arrival():

@@ -73,7 +73,7 @@ class GridBarrier:
     leader_fences, block_fences : tuple[str, ...]
         The MEMBAR.* and CCTL.IVALL that only the leader runs, and those that every thread runs, in program order.
     checks_workspace : bool
-        Whether the code reads the address of the driver's workspace.
+        Whether the arrival depends on a test of the address of the driver's workspace.
     traps : bool
         Whether it can stop the grid with a trap.
     block_barriers : int
@@ -199,12 +199,15 @@ class _ControlFlow:
 
     def _describe(self, start: int, stretch: set[int], atomics: list[int], polls: list[int]) -> GridBarrier:
         axes: set[str] = set()
+        tested: set[str] = set()
         leader_edges: set[tuple[int, int]] = set()
         for i in stretch:
             inside = [target for target in self.after[i] if self._reach([target], stretch) & set(atomics)]
             if len(inside) < len(self.after[i]) and inside:
-                reads = _thread_axes(self._origins(i, _guards(self.code[i])))
+                origins = self._origins(i, _guards(self.code[i]))
+                reads = _thread_axes(origins)
                 axes |= reads
+                tested |= origins
                 leader_edges |= {(i, target) for target in inside if reads}
         for i in atomics:
             axes |= _thread_axes(self._origins(i, _guards(self.code[i])))
@@ -216,7 +219,6 @@ class _ControlFlow:
         leader = [i for i in sorted(stretch) if i not in block]
         body = sorted({*stretch, *tail, *([start] if start >= 0 else [])})
         address_sources = {s for i in atomics for s in self._origins(i, _address_registers(self.code[i]))}
-        constants = {operand for i in stretch for operand in self.code[i].operands}
         return GridBarrier(
             address=self.code[atomics[0]].address,
             leader_axes=tuple(sorted(axes)),
@@ -225,7 +227,7 @@ class _ControlFlow:
             polls=len(polls),
             leader_fences=self._fences(leader),
             block_fences=self._fences(block),
-            checks_workspace=set(WORKSPACE_CONSTANTS) <= constants,
+            checks_workspace=set(WORKSPACE_CONSTANTS) <= tested,
             traps=any(self.code[i].opcode.startswith("BPT.TRAP") for i in stretch),
             block_barriers=sum(_is_block_barrier(self.code[i]) for i in body),
             listing=tuple(str(self.code[i]) for i in body),
