@@ -17,7 +17,8 @@ demo: .venv-demo/installed
 
 # Editable, so that changed Python files need no new installation.
 .venv-%/installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*)
-	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 10) <= sys.version_info < (3, 14) else f"needs Python 3.10 to 3.13, and $(PYTHON) is {sys.version}; set PYTHON=")'
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
+	  { echo "Needs Python 3.10 to 3.13, and $(PYTHON) is another. Run make with PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv-$*
 	.venv-$*/bin/pip install --quiet -c constraints.txt scikit-build-core apache-tvm-ffi
 	command -v cmake >/dev/null || .venv-$*/bin/pip install --quiet -c constraints.txt cmake

@@ -9,7 +9,19 @@ import torch
 from tl_gridsync_pass.handoff import CUTEDSL_TARGET as CUTEDSL
 from tl_gridsync_pass.handoff import LAYOUTS, handoff
 
-__all__ = ["CUDA", "CUTEDSL", "LAYOUTS", "compile_handoff", "handoff", "layout_id", "many_blocks", "run_handoff", "stages", "threads_in", "two_kernels"]
+__all__ = [
+    "CUDA",
+    "CUTEDSL",
+    "LAYOUTS",
+    "compile_handoff",
+    "handoff",
+    "layout_id",
+    "many_blocks",
+    "run_handoff",
+    "stages",
+    "threads_in",
+    "two_kernels",
+]
 
 CUDA = {"kind": "cuda", "arch": "sm_90a"}
 

@@ -26,7 +26,8 @@ def ffi_functions() -> dict:
 
 
 def changed(before: dict, after: dict, same) -> list:
-    return sorted(str(key) for key in before.keys() | after.keys() if key not in before or key not in after or not same(before[key], after[key]))
+    kept = {key for key in before.keys() & after.keys() if same(before[key], after[key])}
+    return sorted(str(key) for key in (before.keys() | after.keys()) - kept)
 
 
 def differences(attributes_before: dict, functions_before: dict) -> tuple[list, list]:

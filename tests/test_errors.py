@@ -71,9 +71,8 @@ def test_the_pass_on_the_cuda_target(name):
 def test_pass_configs_on_the_cuda_target():
     with pytest.raises(gs.GridSyncTargetError, match="kernel 'handoff'.*target 'cuda'"):
         tilelang.compile(handoff(), target=CUDA, execution_backend="tvm_ffi", pass_configs={"tl_gridsync.enable": True})
-    with pytest.raises(gs.GridSyncTargetError, match="kernel 'handoff_kernel'.*target 'cuda'"), tvm.transform.PassContext(
-        config={"tl_gridsync.enable": True}
-    ):
+    asks_for_it = tvm.transform.PassContext(config={"tl_gridsync.enable": True})
+    with pytest.raises(gs.GridSyncTargetError, match="kernel 'handoff_kernel'.*target 'cuda'"), asks_for_it:
         lower(CUDA)
 
 
@@ -87,9 +86,8 @@ def test_the_pass_on_the_hip_target():
     if codegen is None:
         pytest.skip(f"this TileLang has no {name}")
     hip = tvm.target.Target({"kind": "hip", "mcpu": "gfx942"})
-    with pytest.raises(gs.GridSyncTargetError, match=r"kernel 'kernel'.*target 'hip'.*HIP's cooperative groups.*is right"), tvm.transform.PassContext(
-        config={"tl_gridsync.enable": True}
-    ):
+    asks_for_it = tvm.transform.PassContext(config={"tl_gridsync.enable": True})
+    with pytest.raises(gs.GridSyncTargetError, match=r"kernel 'kernel'.*target 'hip'.*HIP's cooperative groups.*is right"), asks_for_it:
         codegen(module(function([BARRIER], {"threadIdx.x": 32})), hip)
 
 

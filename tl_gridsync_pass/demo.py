@@ -95,7 +95,8 @@ def main(console: Console | None = None) -> int:
 
 def print_handoffs(results: list[Handoffs], console: Console) -> None:
     """The table of :func:`run_on_gpu`."""
-    console.print(f"[bold]Ran on {torch.cuda.get_device_name()}.[/] Blocks 0 and 1 write 1 and 2, meet in T.sync_grid(), and read the sum.")
+    console.print(f"[bold]Ran on {torch.cuda.get_device_name()}.[/]")
+    console.print("Blocks 0 and 1 write 1 and 2, meet in T.sync_grid(), and both read the sum.")
     console.print(f"Block 1 comes late. Right is {RIGHT}; {CALLS} calls each, inputs and outputs cleared before each.\n", highlight=False)
     table = Table("threads", "stock", "GridSyncPass()")
     for result in results:
@@ -118,7 +119,8 @@ def print_device_code(codes: list[DeviceCode], console: Console) -> None:
     console.print("The rest, with any of these block shapes:")
     rest = Table("", "stock", "GridSyncPass()", show_lines=True)
     for name, fact in _FACTS.items():
-        rest.add_row(name, *("\nor\n".join(dict.fromkeys(map(fact, barriers))) for barriers in ([c.stock for c in codes], [c.lowered for c in codes])))
+        stock, lowered = dict.fromkeys(fact(code.stock) for code in codes), dict.fromkeys(fact(code.lowered) for code in codes)
+        rest.add_row(name, "\nor\n".join(stock), "\nor\n".join(lowered))
     console.print(rest)
     wrong = [str(code.threads) for code in codes if code.stock.leader_axes != _several(code.threads)]
     console.print(
@@ -158,7 +160,7 @@ def _compile(threads: Threads, passes: list[GridSyncPass]) -> Any:
 def _barrier_of(kernel: Any) -> sass.GridBarrier:
     barriers = [barrier for compiled in sass.kernels_in(offline.cubin_of(kernel)) for barrier in compiled.barriers]
     if len(barriers) != 1:
-        raise GridSyncError(f"tl_gridsync: found {len(barriers)} grid barriers in the cubin of the handoff kernel, not 1; it was read wrongly")
+        raise GridSyncError(f"tl_gridsync: read {len(barriers)} grid barriers in the cubin of the handoff kernel, which has 1")
     return barriers[0]
 
 
@@ -202,7 +204,7 @@ def _run_one(threads: Threads, stock: bool) -> None:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tl_gridsync_pass.demo", description="The two-block handoff, stock beside the pass.")
-    parser.add_argument("--run", metavar="THREADS", type=json.loads, help="launch one block shape (JSON) and print the sums; used by the demo itself")
+    parser.add_argument("--run", metavar="THREADS", type=json.loads, help="launch one block shape (JSON); the demo calls itself so")
     parser.add_argument("--stock", action="store_true", help="with --run: leave the pass out")
     return parser.parse_args(arguments)
 

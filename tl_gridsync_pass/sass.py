@@ -131,7 +131,9 @@ def nvdisasm() -> Path:
             return Path(file.locate())
     on_path = shutil.which("nvdisasm")
     if on_path is None:
-        raise GridSyncError("tl_gridsync: no nvdisasm to read SASS with. Run `pip install nvidia-cuda-nvdisasm`, or put the CUDA toolkit's on PATH.")
+        raise GridSyncError(
+            "tl_gridsync: no nvdisasm to read SASS with. Run `pip install nvidia-cuda-nvdisasm`, or put the CUDA toolkit's on PATH."
+        )
     return Path(on_path)
 
 
@@ -251,8 +253,8 @@ class _ControlFlow:
         tail: set[int] = set()
         for end in (i for i in stretch if _is_block_barrier(self.code[i])):
             following = self._until_block_barrier(self.after[end])
-            opcodes = [self.code[i].opcode for i in following]
-            if self._fences(following) and any(map(_is_block_barrier, (self.code[i] for i in following))) and not any(map(_MEMORY.match, opcodes)):
+            ends_at_barrier = any(_is_block_barrier(self.code[i]) for i in following)
+            if self._fences(following) and ends_at_barrier and not any(_MEMORY.match(self.code[i].opcode) for i in following):
                 tail |= following
         return tail
 
@@ -322,7 +324,9 @@ def _results_and_sources(instruction: Instruction) -> tuple[set[str], set[str]]:
         return {f"P{k}" for k in range(7)}, _registers(" ".join(operands[1:]))
     if opcode.split(".")[0] not in _WITHOUT_RESULT:
         sets_predicates = "SETP" in opcode or "PLOP3" in opcode
-        while operands and re.fullmatch(r"U?P(T|\d+)", operands[0]) and (not sets_predicates or len(instruction.operands) - len(operands) < 2):
+        # A comparison writes two predicates, and what follows them is read.
+        most = 2 if sets_predicates else len(operands)
+        while operands and len(instruction.operands) - len(operands) < most and re.fullmatch(r"U?P(T|\d+)", operands[0]):
             results |= set(_PREDICATE.findall(operands.pop(0)))
         if operands and not sets_predicates and re.fullmatch(r"U?R(\d+|Z)(\.64)?", operands[0]):
             results |= _wide(operands.pop(0), opcode)
@@ -340,7 +344,8 @@ def _wide(register: str, opcode: str) -> set[str]:
     found = _REGISTER.match(register)
     if found is None:
         return set()
-    words = 4 if ".128" in opcode else 2 if ".64" in opcode or ".WIDE" in opcode or (opcode.startswith("CS2R") and ".32" not in opcode) else 1
+    two_words = ".64" in opcode or ".WIDE" in opcode or (opcode.startswith("CS2R") and ".32" not in opcode)
+    words = 4 if ".128" in opcode else 2 if two_words else 1
     return {f"{found[1]}{int(found[2]) + k}" for k in range(words)}
 
 

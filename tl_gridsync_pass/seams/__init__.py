@@ -49,7 +49,9 @@ def uninstall() -> None:
     with _lock:
         foreign = [attachment.place for attachment in _attachments if not attachment.is_ours()]
         if foreign:
-            raise SeamError(f"tl_gridsync: cannot detach from {', '.join(foreign)}: something else replaced it after the plugin did. Undo that first.")
+            raise SeamError(
+                f"tl_gridsync: cannot detach from {', '.join(foreign)}: something else replaced it after the plugin did. Undo that first."
+            )
         _detach()
 
 
