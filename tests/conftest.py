@@ -1,16 +1,26 @@
-"""Skips GPU tests where there is no GPU, and gives every test a kernel cache of its own."""
+"""Skips GPU tests where there is no GPU, gives the tests a kernel cache of their own, and compiles kernels once."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 
-# Before TileLang is imported: it reads its cache folder once.
+# Before TileLang and CuTe DSL are imported: they read these once.
 os.environ.setdefault("TILELANG_CACHE_DIR", tempfile.mkdtemp(prefix="tl_gridsync_test_cache_"))
+os.environ.setdefault("CUTE_DSL_KEEP", "ptx")
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import pytest
+import tilelang
 import torch
+from kernels import CUTEDSL
 
+import tl_gridsync_pass as gs
+from tl_gridsync_pass import sass
 from tl_gridsync_pass.seams import offline
 
 
@@ -27,3 +37,44 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def linkable_driver():
     with offline.linkable_driver():
         yield
+
+
+@pytest.fixture(autouse=True)
+def process_setting_is_off():
+    """No test may leave the pass on for the process."""
+    gs.disable()
+    yield
+    gs.disable()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel function compiled to its cubin: the CuTeDSL source, the PTX, and the SASS facts of each kernel."""
+
+    source: str
+    ptx: str
+    kernels: tuple[sass.KernelSass, ...]
+
+    @property
+    def barriers(self) -> tuple[sass.GridBarrier, ...]:
+        return tuple(barrier for kernel in self.kernels for barrier in kernel.barriers)
+
+
+@pytest.fixture(scope="session")
+def compiled(linkable_driver) -> Callable[..., Compiled]:
+    """``compiled(make, *args, state="launch")``: compiles ``make(*args)`` once a session; ``state=None`` is stock."""
+
+    @lru_cache(maxsize=None)
+    def compile_once(make: Callable[..., Any], *args: Any, state: str | None = "launch") -> Compiled:
+        passes = [] if state is None else [gs.GridSyncPass(state=state)]
+        # Not from the disk: a cubin that is there already leaves no PTX behind.
+        tilelang.disable_cache()
+        try:
+            kernel = tilelang.compile(make(*args), target=CUTEDSL, execution_backend="cutedsl", passes=passes)
+        finally:
+            tilelang.enable_cache()
+        cubin = offline.cubin_of(kernel)
+        ptx = kernel.adapter.pymodule._cutlass_launcher.__ptx__
+        return Compiled(kernel.get_kernel_source(), ptx, sass.kernels_in(cubin))
+
+    return compile_once

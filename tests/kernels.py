@@ -6,12 +6,25 @@ import tilelang
 import tilelang.language as T
 import torch
 
-# Written out, so that it means the same with and without a GPU.
-CUTEDSL = {"kind": "cuda", "arch": "sm_90a", "keys": ["cuda", "gpu", "cutedsl"]}
+from tl_gridsync_pass.handoff import CUTEDSL_TARGET as CUTEDSL
+from tl_gridsync_pass.handoff import LAYOUTS, handoff
+
+__all__ = [
+    "CUDA",
+    "CUTEDSL",
+    "LAYOUTS",
+    "compile_handoff",
+    "handoff",
+    "layout_id",
+    "many_blocks",
+    "run_handoff",
+    "stages",
+    "threads_in",
+    "two_kernels",
+]
+
 CUDA = {"kind": "cuda", "arch": "sm_90a"}
 
-# Block shapes with one leader by threadIdx.x alone, and with several.
-LAYOUTS = [32, (32, 2), (32, 1, 2), (16, 2, 2)]
 layout_id = str
 
 
@@ -22,40 +35,61 @@ def threads_in(threads: int | tuple[int, ...]) -> int:
     return count
 
 
-def handoff(threads: int | tuple[int, ...] = (32, 2), blocks: int = 2, delay: int = 20000):
-    """Every block writes its number plus one; after a grid barrier every block sums what all wrote.
+def stages(threads: tuple[int, ...] = (32, 2), blocks: int = 4, rounds: int = 5, unrolled: int = 3):
+    """Barriers in every position that a kernel may have one: first, in a loop, in an unrolled loop, two in a row.
 
-    The last block first spins on ``delay`` atomic additions to its own word of ``scratch``, so that a
-    barrier that opens early lets the others read its zero: with two blocks the answer is [3, 3], and
-    [1, 3] where block 0 did not wait.
-
-    Shapes: ``values``, ``sums`` and ``scratch`` are int32[blocks].
+    Shape: ``values`` is int32[blocks].
     """
 
     @T.prim_func
-    def handoff(
-        values: T.Tensor((blocks,), "int32"),
-        sums: T.Tensor((blocks,), "int32"),
-        scratch: T.Tensor((blocks,), "int32"),
-    ):
+    def stages(values: T.Tensor((blocks,), "int32")):
         with T.Kernel(blocks, threads=threads) as bx:
             tx = T.get_thread_binding(0)
             ty = T.get_thread_binding(1)
-            tz = T.get_thread_binding(2)
-            if tx == 0 and ty == 0 and tz == 0:
-                if bx == blocks - 1:
-                    for _ in T.serial(delay):
-                        T.atomic_add(scratch[bx], 1)
-                values[bx] = bx + 1
             T.sync_grid()
-            if tx == 0 and ty == 0 and tz == 0:
-                total = T.alloc_local((1,), "int32")
-                total[0] = 0
-                for i in T.serial(blocks):
-                    total[0] = total[0] + values[i]
-                sums[bx] = total[0]
+            for _ in T.serial(rounds):
+                if tx == 0 and ty == 0:
+                    T.atomic_add(values[bx], 1)
+                T.sync_grid()
+            for i in T.unroll(unrolled):
+                if tx == 0 and ty == 0:
+                    T.atomic_add(values[(bx + i) % blocks], 1)
+                T.sync_grid()
+            T.sync_grid()
 
-    return handoff
+    return stages
+
+
+def two_kernels(blocks: int = 4):
+    """One function with two kernels of different block shapes, the first with one barrier and the second with two.
+
+    Shape: ``values`` is int32[blocks].
+    """
+
+    @T.prim_func
+    def two(values: T.Tensor((blocks,), "int32")):
+        with T.Kernel(blocks, threads=(32, 2)) as bx:
+            values[bx] = 1
+            T.sync_grid()
+            values[bx] = values[bx] + 1
+        with T.Kernel(blocks, threads=(32, 1, 2)) as bx:
+            T.sync_grid()
+            values[bx] = values[bx] + 1
+            T.sync_grid()
+
+    return two
+
+
+def many_blocks():
+    """One barrier in a grid above ``protocol.RANKED_ABOVE`` blocks. Shape: ``values`` is int32[512]."""
+
+    @T.prim_func
+    def many(values: T.Tensor((512,), "int32")):
+        with T.Kernel(512, threads=(32, 2)) as bx:
+            values[bx] = bx
+            T.sync_grid()
+
+    return many
 
 
 def compile_handoff(threads, passes, **kwargs):

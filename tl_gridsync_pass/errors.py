@@ -1,20 +1,29 @@
-"""The errors this package raises. Each message names the kernel, what is wrong and what to do."""
+"""The errors this package raises. Each message names the kernel, what is wrong and what to do.
+
+They are registered with TVM FFI: the pass and the code generators are called through C++, which turns an
+error whose class it does not know into a RuntimeError.
+"""
 
 from __future__ import annotations
+
+from tvm_ffi import register_error
 
 
 class GridSyncError(Exception):
     """Base class of every error raised by tl_gridsync_pass."""
 
 
+@register_error
 class GridSyncOptionError(GridSyncError, ValueError):
     """An option, a pass entry or an environment setting that cannot be honoured."""
 
 
+@register_error
 class GridSyncTargetError(GridSyncError, ValueError):
     """The pass was asked for on a target whose code generator it does not attach to."""
 
 
+@register_error
 class GridSyncLoweringError(GridSyncError, ValueError):
     """The IR holds a grid barrier that cannot be lowered correctly."""
 

@@ -72,7 +72,8 @@ class GridSyncPass(tvm.transform.ModulePass):
         raise AttributeError(f"GridSyncPass is frozen; make a new one instead of setting {name!r}")
 
     def __eq__(self, other: object) -> bool:
-        return self.options == other.options if isinstance(other, GridSyncPass) else NotImplemented
+        # Not NotImplemented: the base class computes != as the negation of what this returns.
+        return isinstance(other, GridSyncPass) and self.options == other.options
 
     def __hash__(self) -> int:
         return hash((PASS_NAME, self.options))

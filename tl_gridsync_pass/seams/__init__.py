@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from ..errors import SeamError
 from . import codegen, entry_points, kernel_cache, launch, launcher_source
 from .attachments import Attachment
 from .pass_config import register_keys
@@ -43,9 +44,14 @@ def uninstall() -> None:
     Raises
     ------
     SeamError
-        Where something else has wrapped a seam after the plugin did.
+        Where something else has replaced a seam after the plugin did. Everything stays attached then.
     """
     with _lock:
+        foreign = [attachment.place for attachment in _attachments if not attachment.is_ours()]
+        if foreign:
+            raise SeamError(
+                f"tl_gridsync: cannot detach from {', '.join(foreign)}: something else replaced it after the plugin did. Undo that first."
+            )
         _detach()
 
 

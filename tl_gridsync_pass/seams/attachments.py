@@ -9,16 +9,15 @@ from typing import Any
 import tvm_ffi
 import wrapt
 
-from ..errors import SeamError
-
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Attachment:
-    """One replaced object: where it was, what was there, and how to put it back."""
+    """One replaced object: where it was, whether the replacement is still there, and how to put it back."""
 
     place: str
+    is_ours: Callable[[], bool]
     restore: Callable[[], None]
 
 
@@ -30,18 +29,21 @@ def wrap_attribute(owner: Any, name: str, wrapper: Callable[..., Any]) -> Attach
     setattr(owner, name, replacement)
 
     def restore() -> None:
-        if vars(owner).get(name) is not replacement:
-            raise SeamError(f"tl_gridsync: cannot detach from {place}: something else replaced it after the plugin did. Undo that first.")
         if own is _ABSENT:
             delattr(owner, name)
         else:
             setattr(owner, name, own)
 
-    return Attachment(place, restore)
+    return Attachment(place, lambda: vars(owner).get(name) is replacement, restore)
 
 
 def override_global_func(name: str, make: Callable[[tvm_ffi.Function], Callable[..., Any]]) -> Attachment:
     """Replace the FFI global function ``name`` by ``make(original)``."""
     original = tvm_ffi.get_global_func(name)
     tvm_ffi.register_global_func(name, make(original), override=True)
-    return Attachment(name, lambda: tvm_ffi.register_global_func(name, original, override=True))
+    replacement = tvm_ffi.get_global_func(name)
+    return Attachment(
+        name,
+        lambda: tvm_ffi.get_global_func(name).same_as(replacement),
+        lambda: tvm_ffi.register_global_func(name, original, override=True),
+    )

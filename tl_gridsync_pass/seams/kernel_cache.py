@@ -32,7 +32,9 @@ def attach() -> list[Attachment]:
     """Attach to the kernel cache, the auto-tuner and the per-function caches of ``@tilelang.jit``."""
     for function in (KernelCache.cached, AutoTuner.set_compile_args):
         if "pass_configs" not in inspect.signature(function).parameters:
-            raise SeamError(f"tl_gridsync: {function.__qualname__} of this TileLang takes no pass_configs, so the cache key cannot hold the options")
+            raise SeamError(
+                f"tl_gridsync: {function.__qualname__} of this TileLang takes no pass_configs, so the cache key cannot hold the options"
+            )
     return [
         wrap_attribute(KernelCache, "cached", _cached),
         wrap_attribute(AutoTuner, "set_compile_args", _set_compile_args),

@@ -1,0 +1,29 @@
+# make test and make demo each set up a virtual environment of their own first, with the versions of
+# constraints.txt. They need a Python 3.10 to 3.13, a C++ compiler, and nvcc, with which TileLang builds
+# its kernel launchers.
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+EXTRAS_test = cutedsl,demo,test
+EXTRAS_demo = cutedsl,demo
+
+.PHONY: test demo clean
+
+test: .venv-test/installed
+	.venv-test/bin/python -m pytest $(PYTEST_ARGS)
+
+demo: .venv-demo/installed
+	.venv-demo/bin/python -m tl_gridsync_pass.demo
+
+# Editable, so that changed Python files need no new installation.
+.venv-%/installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*)
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
+	  { echo "Needs Python 3.10 to 3.13, and $(PYTHON) is another. Run make with PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv-$*
+	.venv-$*/bin/pip install --quiet -c constraints.txt scikit-build-core apache-tvm-ffi
+	command -v cmake >/dev/null || .venv-$*/bin/pip install --quiet -c constraints.txt cmake
+	PATH="$(CURDIR)/.venv-$*/bin:$$PATH" .venv-$*/bin/pip install --quiet --no-build-isolation -c constraints.txt -e '.[$(EXTRAS_$*)]'
+	touch $@
+
+clean:
+	rm -rf .venv-test .venv-demo build dist

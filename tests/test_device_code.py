@@ -1,0 +1,153 @@
+"""PTX and SASS of real cubins: one leader per block, the protocol's own instructions, and no other fence."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from kernels import LAYOUTS, handoff, layout_id, many_blocks, stages, two_kernels
+
+from tl_gridsync_pass import protocol
+
+STATES = ["launch", "module"]
+AXES = {32: ("x",), (32, 2): ("x", "y"), (32, 1, 2): ("x", "z"), (16, 2, 2): ("x", "y", "z")}
+
+each_layout = pytest.mark.parametrize("threads", LAYOUTS, ids=layout_id)
+each_state = pytest.mark.parametrize("state", STATES)
+
+
+def instructions(ptx: str) -> list[str]:
+    """The instructions of a PTX text, without comments."""
+    lines = (re.sub(r"//.*", "", line).strip() for line in ptx.splitlines())
+    return [line for line in lines if line.endswith(";")]
+
+
+def occurrences(statement: protocol.Ptx, ptx: str) -> int:
+    """How often ``statement`` stands in ``ptx``, whatever registers and numbers its operands became."""
+    pattern = re.sub(r"\\\$\d", r"[%\\w-]+", re.escape(statement.text.strip()))
+    return len(re.findall(pattern, ptx))
+
+
+def ordering(chosen: protocol.Protocol) -> str:
+    """The instructions of the protocol's leader that may order something, one a line."""
+    return "\n".join(instructions(chosen.arrive.text + chosen.wait.text))
+
+
+@each_state
+@each_layout
+def test_the_ptx_holds_the_protocol_once_for_the_barrier(compiled, threads, state):
+    ptx = compiled(handoff, threads, state=state).ptx
+    chosen = protocol.PROTOCOLS[state]
+    for statement in (*chosen.setup, chosen.arrive, chosen.wait):
+        assert statement is protocol.WORKSPACE or occurrences(statement, ptx) == 1
+    assert occurrences(protocol.WORKSPACE, ptx) >= 1
+    assert occurrences(protocol.FIRST_GENERATION, ptx) == (1 if state == "launch" else 0)
+
+
+@each_state
+@each_layout
+def test_the_ptx_has_no_ordering_beside_the_protocols(compiled, threads, state):
+    """Every instruction with an ordering comes from the protocol; the block barriers around it are two."""
+    emitted = instructions(compiled(handoff, threads, state=state).ptx)
+    ordered = re.compile(r"\.(release|acquire|acq_rel|sc)\b|^(fence|membar)")
+    asked_for = [i for i in ordering(protocol.PROTOCOLS[state]).splitlines() if ordered.search(i)]
+    assert len(asked_for) >= 2
+    assert len([i for i in emitted if ordered.search(i)]) == len(asked_for)
+    assert [i.split()[0] for i in emitted if i.startswith("bar")] == ["bar.sync", "bar.sync"]
+
+
+@each_state
+@each_layout
+def test_one_leader_per_block(compiled, threads, state):
+    (barrier,) = compiled(handoff, threads, state=state).barriers
+    assert barrier.leader_axes == AXES[threads]
+
+
+@each_layout
+def test_the_stock_leader_is_chosen_by_x_alone(compiled, threads):
+    (barrier,) = compiled(handoff, threads, state=None).barriers
+    assert barrier.leader_axes == ("x",)
+
+
+@each_state
+@each_layout
+def test_exactly_the_fences_that_the_protocol_asks_for(compiled, threads, state):
+    """On sm_90 a release is MEMBAR.ALL.CTA and MEMBAR.ALL.GPU, an acquire is CCTL.IVALL; nobody but the leader has one."""
+    (barrier,) = compiled(handoff, threads, state=state).barriers
+    text = ordering(protocol.PROTOCOLS[state])
+    releases = len(re.findall(r"\.(?:release|acq_rel)\b", text))
+    acquires = len(re.findall(r"\.(?:acquire|acq_rel)\b", text))
+    expected = ["MEMBAR.ALL.CTA", "MEMBAR.ALL.GPU"] * releases + ["CCTL.IVALL"] * acquires
+    assert sorted(barrier.leader_fences) == sorted(expected)
+    assert barrier.block_fences == ()
+
+
+@each_state
+@each_layout
+def test_release_comes_before_the_arrival_and_acquire_after_the_poll(compiled, threads, state):
+    (barrier,) = compiled(handoff, threads, state=state).barriers
+    opcodes = [next(word for word in line.split()[1:] if not word.startswith("@")) for line in barrier.listing]
+    arrival = opcodes.index(barrier.arrival[0])
+    poll = max(i for i, opcode in enumerate(opcodes) if opcode.startswith("LDG.E.STRONG.GPU"))
+    assert opcodes.index("MEMBAR.ALL.GPU") < arrival < poll < max(i for i, opcode in enumerate(opcodes) if opcode == "CCTL.IVALL")
+    assert opcodes[0].startswith("BAR.SYNC") and opcodes[-1].startswith("BAR.SYNC")
+
+
+@each_layout
+def test_each_state_counts_where_it_says(compiled, threads):
+    counters = {"launch": ("workspace", "REDG.E.ADD.STRONG.GPU"), "module": ("module", "ATOMG.E.ADD.STRONG.GPU")}
+    for state, (counter, arrival) in counters.items():
+        (barrier,) = compiled(handoff, threads, state=state).barriers
+        assert (barrier.counter, barrier.arrival, barrier.polls, barrier.block_barriers) == (counter, (arrival,), 1, 2)
+
+
+def test_a_grid_of_many_blocks_arrives_with_its_rank(compiled):
+    code = compiled(many_blocks)
+    (barrier,) = code.barriers
+    ranked = protocol.LAUNCH_RANKED
+    assert [occurrences(statement, code.ptx) for statement in (ranked.arrive, ranked.pace, ranked.wait)] == [1, 1, 1]
+    assert occurrences(protocol.LAUNCH.arrive, code.ptx) == 0
+    assert (barrier.leader_axes, barrier.counter, barrier.arrival) == (("x", "y"), "workspace", ("ATOMG.E.ADD.STRONG.GPU",))
+    assert sorted(barrier.leader_fences) == ["CCTL.IVALL", "MEMBAR.ALL.CTA", "MEMBAR.ALL.GPU"] and barrier.block_fences == ()
+
+
+@each_state
+def test_a_launch_that_is_not_cooperative_is_noticed(compiled, state):
+    code = compiled(handoff, (32, 2), state=state)
+    (barrier,) = code.barriers
+    assert barrier.checks_workspace and barrier.traps
+    message = bytes(int(n) for n in re.search(r"printfFormat_0\[\d+\] = \{([\d, ]+)\}", code.ptx)[1].split(","))
+    assert b"not launched cooperatively" in message and b"cuLaunchCooperativeKernel" in message
+
+
+def test_stock_notices_nothing_and_fences_every_thread(compiled):
+    (barrier,) = compiled(handoff, (32, 2), state=None).barriers
+    assert not barrier.checks_workspace and not barrier.traps
+    assert barrier.counter == "module"
+    assert barrier.block_fences.count("MEMBAR.SC.GPU") == 2
+
+
+@each_state
+def test_many_barriers_in_one_kernel(compiled, state):
+    """The serial loop of 5 is unrolled too, by ptxas's front end, so the labels in the PTX texts appear eleven times."""
+    code = compiled(stages, state=state)
+    assert len(code.kernels) == 1
+    emitted = occurrences(protocol.PROTOCOLS[state].arrive, code.ptx)
+    assert emitted >= 6
+    assert len(code.barriers) == emitted
+    assert {barrier.leader_axes for barrier in code.barriers} == {("x", "y")}
+    assert len({barrier.address for barrier in code.barriers}) == emitted
+
+
+@each_state
+def test_two_kernels_in_one_module(compiled, state):
+    code = compiled(two_kernels, state=state)
+    facts = {tuple(barrier.leader_axes for barrier in kernel.barriers) for kernel in code.kernels}
+    assert facts == {(("x", "y"),), (("x", "z"), ("x", "z"))}
+
+
+def test_the_module_state_declares_its_words_once_for_all_kernels_and_barriers(compiled):
+    ptx = compiled(two_kernels, state="module").ptx
+    declared = re.findall(r"^\.global .*\b(__tl_gridsync_\w+);", ptx, flags=re.MULTILINE)
+    assert sorted(declared) == ["__tl_gridsync_counter", "__tl_gridsync_generation"]
+    assert "__tl_gridsync" not in compiled(two_kernels, state="launch").ptx
