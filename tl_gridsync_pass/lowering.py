@@ -24,6 +24,7 @@ from .errors import GridSyncLoweringError
 from .options import GridSyncOptions
 from .tvm_compat import TIR_NAMESPACE, tir, tir_op, tvm
 from .verify import verify as verify_barriers
+from .warp_specialized import rejoin
 
 logger = logging.getLogger("tl_gridsync_pass")
 
@@ -91,7 +92,8 @@ class GridSyncPass(tvm.transform.ModulePass):
 
 
 def verify_and_lower(mod: tvm.IRModule, options: GridSyncOptions) -> tvm.IRModule:
-    """Check every grid barrier as ``options.verify`` says, then rewrite them."""
+    """Check every grid barrier as ``options.verify`` says, then rewrite them; the same object where there is none."""
+    mod = rejoin(mod)
     verify_barriers(mod, options.verify)
     return lower_grid_sync(mod, options)
 

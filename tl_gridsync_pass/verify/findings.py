@@ -45,9 +45,11 @@ def diagnose(name: str, func: tir.PrimFunc) -> list[Diagnostic]:
     found = []
     for barrier in barriers:
         if barrier.causes:
-            found.append(_divergence(name, barrier, len(barriers)))
+            subject = f"grid barrier {barrier.number} of {len(barriers)}" if len(barriers) > 1 else "the grid barrier"
+            found.append(_divergence(name, barrier, subject))
         elif barrier.repeated:
             found.append(_repeated(name, barrier))
+    found += [_divergence(name, b, "a block barrier, which pairs up with those inside the grid barrier,") for b in analysis.block_barriers.values()]
     found += _grid_size(name, func, analysis, barriers[0])
     found += _non_coherent_loads(name, func, analysis)
     order = list(Severity)
@@ -60,11 +62,10 @@ def _has_grid_barrier(func: tir.PrimFunc) -> bool:
     return bool(found)
 
 
-def _divergence(name: str, barrier: Barrier, count: int) -> Diagnostic:
+def _divergence(name: str, barrier: Barrier, which: str) -> Diagnostic:
     causes = [_located(cause, barrier) for cause in barrier.causes]
     worst = max(cause.variation.level for cause in causes)
     main = next(cause for cause in causes if cause.variation.level == worst)
-    which = f"grid barrier {barrier.number} of {count}" if count > 1 else "the grid barrier"
     if worst == Level.UNKNOWN:
         rule, severity = NOT_PROVABLY_UNIFORM, Severity.WARNING
         claim = f"{which} in kernel {name!r} may not be reached equally often by all threads of the grid: {_clause(main)} depends on data"

@@ -24,6 +24,7 @@ from .state import REST, Cause, Cell, State, join_cells
 from .variation import UNIFORM, Level, Variation, join_all
 
 _WARP = 32
+_INDEX_TYPES = ("int32", "int64", "bool")
 # A loop settles after as many rounds as the lattice is high times the variables in a chain; far below this.
 _MAX_ROUNDS = 1000
 
@@ -48,9 +49,28 @@ class Barrier:
         self.causes: list[Cause] = []
         self.repeated = False
 
+    def add(self, causes: list[Cause]) -> None:
+        """Remember causes, each statement's once and at its worst."""
+        seen = {(cause.kind, cause.key): i for i, cause in enumerate(self.causes)}
+        for cause in causes:
+            at = seen.get((cause.kind, cause.key))
+            if at is None:
+                self.causes.append(cause)
+            elif cause.variation.level >= self.causes[at].variation.level:
+                self.causes[at] = cause
+
 
 class Uniformity:
-    """The analysis of one device function; :attr:`barriers` is its result."""
+    """The analysis of one device function.
+
+    Attributes
+    ----------
+    barriers : dict[int, Barrier]
+        The grid barriers.
+    block_barriers : dict[int, Barrier]
+        The block barriers that some threads of a block may not reach. They matter because a grid barrier
+        holds two block barriers, and one that is missed pairs up with those.
+    """
 
     def __init__(self, func: tir.PrimFunc) -> None:
         self.axes = launch_axes(func)
@@ -58,6 +78,7 @@ class Uniformity:
         self.pointers = Pointers(func)
         self.threads = threads_per_block(self.axes)
         self.barriers: dict[int, Barrier] = {}
+        self.block_barriers: dict[int, Barrier] = {}
         self._axis_of = {hash(axis.var): axis for axis in self.axes}
         # How each bound variable varies, and what it stands for where that is an index expression.
         self._vars: dict[int, Variation] = {}
@@ -72,6 +93,7 @@ class Uniformity:
         while True:
             known = len(self._racy)
             self.barriers.clear()
+            self.block_barriers.clear()
             self._visit(func.body, State())
             if len(self._racy) == known:
                 break
@@ -118,7 +140,7 @@ class Uniformity:
 
     def _visit_Bind(self, stmt, state):
         key = hash(stmt.var)
-        varies = self._evaluate(stmt.value, state)
+        varies = self._proved(stmt.value, state)[0] if str(stmt.value.dtype) in _INDEX_TYPES else self._evaluate(stmt.value, state)
         if not _made_up(str(stmt.var.name)):
             varies = varies.because(Note(f"`{stmt.var.name}` is set to `{self._text(stmt.value)}`", _location(stmt)))
         self._vars[key] = varies
@@ -135,7 +157,9 @@ class Uniformity:
 
     def _visit_BufferStore(self, stmt, state):
         index = join_all(self._evaluate(i, state) for i in stmt.indices)
-        value = self._evaluate(stmt.value, state)
+        # Proved here and not where it is used: by then what it was made of may have changed.
+        worth_it = ir_facts.scope_of(stmt.buffer.data) != "global" and str(stmt.value.dtype) in _INDEX_TYPES
+        value = self._proved(stmt.value, state)[0] if worth_it else self._evaluate(stmt.value, state)
         note = Note(f"`{stmt.buffer.name}` is set to `{self._text(stmt.value)}`", _location(stmt))
         known = self._index_value(stmt.value, state)
         self._store(stmt.buffer.data, self._constant_index(stmt.indices, state), value.because(note), index, known, state)
@@ -148,6 +172,11 @@ class Uniformity:
         name = ir_facts.op_name(call) if isinstance(call, tir.Call) else ""
         if name in ir_facts.EXIT_NAMES:
             return self._exit(stmt, ir_facts.EXIT_NAMES[name], state)
+        if isinstance(call, tir.Call) and ir_facts.is_block_barrier(call):
+            missed = [c for c in self._divergence(state) if c.variation.thread != Level.UNIFORM]
+            if missed:
+                number = len(self.block_barriers) + 1
+                self.block_barriers.setdefault(hash(stmt), Barrier(number, _location(stmt))).add(missed)
         self._evaluate(call, state)
         return state
 
@@ -212,14 +241,7 @@ class Uniformity:
 
     def _barrier(self, stmt, state):
         barrier = self.barriers.setdefault(hash(stmt), Barrier(len(self.barriers) + 1, _location(stmt)))
-        seen = {(cause.kind, cause.key): i for i, cause in enumerate(barrier.causes)}
-        for cause in self._divergence(state):
-            at = seen.get((cause.kind, cause.key))
-            if at is None:
-                seen[cause.kind, cause.key] = len(barrier.causes)
-                barrier.causes.append(cause)
-            elif cause.variation.level >= barrier.causes[at].variation.level:
-                barrier.causes[at] = cause
+        barrier.add(self._divergence(state))
         barrier.repeated = not state.worked
         control = self._control(state)
         self._order(state, block=control.thread == Level.UNIFORM, grid=control.uniform)
@@ -347,7 +369,7 @@ class Uniformity:
 
     def _index_value(self, expr: object, state: State, allow_loops: bool = False) -> object | None:
         """``expr`` as an expression of indices, parameters and constants; None where it holds anything else."""
-        if str(expr.dtype) not in ("int32", "int64", "bool"):
+        if str(expr.dtype) not in _INDEX_TYPES:
             return None
         resolved = self._resolve(expr, state)
         plain = True
@@ -471,7 +493,10 @@ class Uniformity:
         if scope == "global" and not self.pointers.is_written(key):
             return index.at_most(Level.UNKNOWN, Level.UNKNOWN).because(note)
         calm = key not in self._racy and not self.pointers.overlapping(key) & state.stored
-        if calm and record:
+        control = self._control(state)
+        # What one thread of one block reads for itself need not be what others would read.
+        alone = scope == "global" and control.thread != Level.UNIFORM and control.block != Level.UNIFORM
+        if calm and record and not alone:
             state.loaded = state.loaded | {key}
         if not calm:
             return Variation(Level.UNKNOWN, Level.UNKNOWN, (Note(f"{note.text} that other threads may be writing"),))
