@@ -93,20 +93,44 @@ class Diagnostic:
     help: str = ""
 
     def __str__(self) -> str:
-        """The diagnostic as several lines of text, with the source line where it can be read."""
+        """The diagnostic as several lines of text, with the source lines that it is about where they can be read."""
+        drawn = self._drawn()
+        gutter = " " * max((len(str(line)) for line in drawn), default=1)
         lines = [f"{self.severity.value}[{self.rule.name}]: {self.message}"]
-        gutter = " " * (len(str(self.location.line)) if self.location else 1)
         if self.location:
             lines.append(f"{gutter}--> {self.location}")
-            source = linecache.getline(self.location.file, self.location.line).rstrip()
-            if source.strip():
-                indent = len(source) - len(source.lstrip())
-                lines += [
-                    f"{gutter} |",
-                    f"{self.location.line} | {source}",
-                    f"{gutter} | {' ' * indent}{'^' * len(source.strip())}",
-                ]
-        lines += [f"{gutter} = note: {note}" for note in self.notes]
+        before = None
+        for line in sorted(drawn):
+            if before is not None and line > before + 1:
+                lines.append("...")
+            elif before is None:
+                lines.append(f"{gutter} |")
+            source, label = _source(self.location.file, line), drawn[line]
+            mark = "^" if line == self.location.line else "-"
+            indent = len(source) - len(source.lstrip())
+            lines.append(f"{line:>{len(gutter)}} | {source}")
+            lines.append(f"{gutter} | {' ' * indent}{mark * len(source.strip())} {label}".rstrip())
+            before = line
+        lines += [f"{gutter} = note: {note}" for note in self.notes if not self._is_drawn(note, drawn)]
         if self.help:
             lines.append(f"{gutter} = help: {self.help}")
         return "\n".join(lines)
+
+    def _drawn(self) -> dict[int, str]:
+        """The source lines to show, each with what stands beside it: the barrier's, and those of notes in the same file."""
+        if self.location is None or not _source(self.location.file, self.location.line).strip():
+            return {}
+        drawn = {self.location.line: ""}
+        for note in self.notes:
+            here = note.location
+            if here is not None and here.file == self.location.file and here.line not in drawn and _source(here.file, here.line).strip():
+                drawn[here.line] = note.text
+        return drawn
+
+    def _is_drawn(self, note: Note, drawn: dict[int, str]) -> bool:
+        here = note.location
+        return here is not None and self.location is not None and here.file == self.location.file and drawn.get(here.line) == note.text
+
+
+def _source(file: str, line: int) -> str:
+    return linecache.getline(file, line).rstrip()
