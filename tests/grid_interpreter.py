@@ -42,10 +42,13 @@ class Outcome:
         Whether some threads wait at a grid barrier for ever.
     reached : dict[int, list[int]]
         For each grid barrier statement, how often each thread reached it.
+    memory : dict[str, dict[int, int]]
+        The global buffers afterwards, by the name of the pointer parameter.
     """
 
     hangs: bool
     reached: dict[int, list[int]]
+    memory: dict[str, dict[int, int]]
 
     @property
     def diverges(self) -> bool:
@@ -135,7 +138,7 @@ class _Launch:
                     waiting.pop(number, None)
                     del coroutines[number]
             if not coroutines:
-                return Outcome(False, self._counts(reached, len(block_of)))
+                return self._outcome(False, reached, len(block_of))
             if len(waiting) == len(block_of) and all(kind == "grid" for kind, _ in waiting.values()):
                 running = list(coroutines)
                 continue
@@ -146,11 +149,12 @@ class _Launch:
             ]
             running = [n for members in at_block_barrier for n in members]
             if not running:
-                return Outcome(True, self._counts(reached, len(block_of)))
+                return self._outcome(True, reached, len(block_of))
 
-    @staticmethod
-    def _counts(reached: dict[int, Counter], threads: int) -> dict[int, list[int]]:
-        return {barrier: [counts[n] for n in range(threads)] for barrier, counts in reached.items()}
+    def _outcome(self, hangs: bool, reached: dict[int, Counter], threads: int) -> Outcome:
+        counts = {barrier: [by_thread[n] for n in range(threads)] for barrier, by_thread in reached.items()}
+        memory = {str(p.name): self.memory[hash(p)].values for p in self.func.params if hash(p) in self.memory}
+        return Outcome(hangs, counts, memory)
 
 
 class _Thread:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tvm_ffi
+
 
 class GridSyncError(Exception):
     """Base class of every error raised by tl_gridsync_pass."""
@@ -37,3 +39,17 @@ class GridResidencyError(GridSyncError, RuntimeError):
 
 class GridSyncTimeoutError(GridSyncError, RuntimeError):
     """A block waited longer at a grid barrier than its watchdog allows; the CUDA context is lost."""
+
+
+# An exception that passes through TVM keeps its type only where TVM knows its name.
+for _error in (
+    GridSyncError,
+    GridSyncOptionError,
+    GridSyncTargetError,
+    GridSyncLoweringError,
+    GridSyncDivergenceError,
+    GridResidencyError,
+    GridSyncTimeoutError,
+    SeamError,
+):
+    tvm_ffi.register_error(_error.__name__, _error)

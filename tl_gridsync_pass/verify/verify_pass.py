@@ -15,9 +15,6 @@ from .findings import diagnose
 
 logger = logging.getLogger("tl_gridsync_pass")
 
-# An exception that crosses TVM keeps its type only where its name is known there.
-tvm_ffi.register_error(GridSyncDivergenceError.__name__, GridSyncDivergenceError)
-
 PASS_NAME = "tl_gridsync.VerifyGridSync"
 
 
