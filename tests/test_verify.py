@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import verify_catalogue as catalogue
 from kernels import CUTEDSL, handoff
 
 import tl_gridsync_pass as gs
+from tl_gridsync_pass.seams import offline
 from tl_gridsync_pass.seams.device_ir import device_module
 from tl_gridsync_pass.tvm_compat import tvm
 from tl_gridsync_pass.verify import Severity, find, residency
@@ -163,6 +166,24 @@ def test_a_read_only_load_of_a_written_buffer_is_reported():
     (finding,) = find(device_module(read_only, CUTEDSL))
     assert (finding.rule.name, finding.severity) == ("non-coherent-load", Severity.WARNING)
     assert "reads 'A' through the read-only cache and also writes it" in finding.message
+
+
+def test_generated_code_reads_every_global_buffer_with_coherent_loads():
+    @T.prim_func
+    def exchange(A: T.Tensor((256,), "int32"), B: T.Tensor((256,), "int32"), only_read: T.Tensor((256,), "int32")):
+        with T.Kernel(4, threads=64) as bx:
+            tx = T.get_thread_binding()
+            A[bx * 64 + tx] = only_read[bx * 64 + tx]
+            T.sync_grid()
+            B[bx * 64 + tx] = A[255 - bx * 64 - tx] + only_read[tx]
+
+    kernel = tilelang.compile(exchange, target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
+    disassembler = next(f for f in importlib.metadata.files("nvidia-cuda-nvdisasm") if f.name == "nvdisasm").locate()
+    sass = subprocess.run([disassembler, offline.cubin_of(kernel)], capture_output=True, text=True, check=True).stdout
+    # Plain LDG.E; the read-only cache would be LDG.E.CONSTANT. The barrier's own polls are LDG.E.STRONG.
+    loads = [line for line in sass.splitlines() if "LDG" in line and "STRONG" not in line]
+    assert len(loads) == 3
+    assert not any("CONSTANT" in load for load in loads)
 
 
 @pytest.mark.parametrize("between", [False, True])

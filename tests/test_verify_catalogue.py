@@ -16,7 +16,7 @@ from tl_gridsync_pass.verify import Diagnostic, Severity, find
 from tl_gridsync_pass.warp_specialized import rejoin
 
 ALL = CASES + DEVICE_CASES
-INPUTS = 6
+INPUTS = 4
 
 
 @cache

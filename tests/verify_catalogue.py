@@ -360,6 +360,19 @@ def broadcast_through_shared_memory(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((
 
 @case(CLEAN, None)
 @T.prim_func
+def decision_by_one_word_of_all_blocks(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((SIZE,), "int32"), n: T.int32):
+    with T.Kernel(BLOCKS, threads=THREADS) as bx:
+        tx = T.get_thread_binding()
+        if tx == 0:
+            T.atomic_max(A[0], B[bx])
+        T.sync_grid()
+        if A[0] > n:
+            B[bx] = 1
+            T.sync_grid()
+
+
+@case(CLEAN, None)
+@T.prim_func
 def one_warp_asks_for_its_number(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((SIZE,), "int32"), n: T.int32):
     with T.Kernel(BLOCKS, threads=32) as bx:
         A[bx] = 1
