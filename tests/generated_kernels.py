@@ -135,7 +135,11 @@ def statements(draw, names: Names, loops: tuple = (), leaves: str = "any", depth
     if kind == "store global":
         return tir.BufferStore(names.written, draw(integers(names, loops, "any")), [index()])
     if kind == "sequence":
-        return tir.SeqStmt([draw(statements(names, loops, leaves, depth - 1 if depth else 0, divergent_work)) for _ in range(2)] if depth else [grid_barrier(), block_barrier()])
+        return tir.SeqStmt(
+            [draw(statements(names, loops, leaves, depth - 1 if depth else 0, divergent_work)) for _ in range(2)]
+            if depth
+            else [grid_barrier(), block_barrier()]
+        )
     if kind == "if":
         return tir.IfThenElse(draw(conditions(names, loops, leaves)), inner(), None)
     if kind == "if else":

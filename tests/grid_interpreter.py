@@ -120,7 +120,7 @@ class _Launch:
             for thread in itertools.product(*(range(e) for _, (_, e) in threads)):
                 indices = {hash(v): i for (_, (v, _)), i in zip([*blocks, *threads], [*block, *thread], strict=True)}
                 linear, stride = 0, 1
-                for (tag, (_, extent)), i in sorted(zip(threads, thread, strict=True)):
+                for (_, (_, extent)), i in sorted(zip(threads, thread, strict=True)):
                     linear, stride = linear + i * stride, stride * extent
                 number = len(coroutines)
                 coroutines[number] = _Thread(self, indices, shared, linear).run()

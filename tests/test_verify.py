@@ -70,7 +70,8 @@ def test_a_finding_without_a_source_line_is_text_all_the_same():
     (case,) = (case for case in catalogue.DEVICE_CASES if case.name == "return_from_inside_a_loop")
     (finding,) = find(tvm.IRModule({"kernel": case.func}))
     assert str(finding).splitlines()[1:3] == [
-        "  = note: threads for which `i == bx` holds return early here, before the barrier; it is True for blockIdx.x = 0 and False for blockIdx.x = 1 (at i = 0)",
+        "  = note: threads for which `i == bx` holds return early here, before the barrier; "
+        "it is True for blockIdx.x = 0 and False for blockIdx.x = 1 (at i = 0)",
         "  = note: `bx` is blockIdx.x",
     ]
 

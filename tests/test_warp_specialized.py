@@ -45,7 +45,9 @@ class Specialised:
             if otherwise:
                 branch = tir.IfThenElse(is_producer, mine, consumers(tx, bx))
             else:
-                branch = tir.SeqStmt([tir.IfThenElse(is_producer, mine, None), tir.IfThenElse(tir.LE(const(PRODUCERS), tx), consumers(tx, bx), None)])
+                branch = tir.SeqStmt(
+                    [tir.IfThenElse(is_producer, mine, None), tir.IfThenElse(tir.LE(const(PRODUCERS), tx), consumers(tx, bx), None)]
+                )
             counts = [const(PRODUCERS), const(THREADS - PRODUCERS)]
             return tir.AttrStmt(tvm.runtime.convert(counts), "kWarpSpecializationScope", const(0), branch)
 

@@ -958,7 +958,11 @@ def reduction_over_the_block(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((SIZE,),
 
 @case(CLEAN, None)
 @T.prim_func
-def routing_table(tokens: T.Tensor((T.dynamic("count"),), "int64"), place: T.Tensor((T.dynamic("count"),), "int32"), counts: T.Tensor((BLOCKS, 32), "int32")):
+def routing_table(
+    tokens: T.Tensor((T.dynamic("count"),), "int64"),
+    place: T.Tensor((T.dynamic("count"),), "int32"),
+    counts: T.Tensor((BLOCKS, 32), "int32"),
+):
     # Count by expert in shared memory, publish a row a block, and place the tokens by the sums of all rows.
     with T.Kernel(BLOCKS, threads=256) as bx:
         tx = T.get_thread_binding()

@@ -172,8 +172,9 @@ class _Rejoin:
             otherwise = None if stmt.else_case is None else _sequence(self._segments(condition, stmt.else_case))
             return [tir.IfThenElse(stmt.condition, then, otherwise)]
         raise GridSyncLoweringError(
-            f"tl_gridsync: kernel {self.name!r} is warp-specialised, and a T.sync_grid() in a {type(stmt).__name__} on the consumers' side cannot be "
-            "brought out to where all warps meet. Compile it with pass_configs={tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: True}."
+            f"tl_gridsync: kernel {self.name!r} is warp-specialised, and a T.sync_grid() in a {type(stmt).__name__} on the consumers' "
+            "side cannot be brought out to where all warps meet. Compile it with "
+            "pass_configs={tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: True}."
         )
 
 

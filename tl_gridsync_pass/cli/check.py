@@ -22,7 +22,13 @@ from .kernel_file import Kernel, from_calls, kernels, load
 
 @click.command("check")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--kernel", "calls", multiple=True, metavar="'NAME(ARGS)'", help="Check what this call gives, instead of every kernel of the file. May be repeated.")
+@click.option(
+    "--kernel",
+    "calls",
+    multiple=True,
+    metavar="'NAME(ARGS)'",
+    help="Check what this call gives, instead of every kernel of the file. May be repeated.",
+)
 @click.option("--arch", default="sm_90a", show_default=True, help="The GPU architecture to lower for.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print a SARIF 2.1.0 log instead of text.")

@@ -62,7 +62,9 @@ def kernels(module: ModuleType) -> Iterator[Kernel]:
         if isinstance(value, tir.PrimFunc):
             yield Kernel(name, value)
         elif hasattr(_implementation(value), "get_tir"):
-            required = [p.name for p in inspect.signature(_implementation(value).func.orig_func).parameters.values() if p.default is p.empty]
+            required = [
+                p.name for p in inspect.signature(_implementation(value).func.orig_func).parameters.values() if p.default is p.empty
+            ]
             if required:
                 yield Kernel(name, None, problem=f"it takes {', '.join(required)}; give them as --kernel '{name}(...)'")
             else:

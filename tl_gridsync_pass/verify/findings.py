@@ -49,7 +49,10 @@ def diagnose(name: str, func: tir.PrimFunc) -> list[Diagnostic]:
             found.append(_divergence(name, barrier, subject))
         elif barrier.repeated:
             found.append(_repeated(name, barrier))
-    found += [_divergence(name, b, "a block barrier, which pairs up with those inside the grid barrier,") for b in analysis.block_barriers.values()]
+    found += [
+        _divergence(name, b, "a block barrier, which pairs up with those inside the grid barrier,")
+        for b in analysis.block_barriers.values()
+    ]
     found += _grid_size(name, func, analysis, barriers[0])
     found += _non_coherent_loads(name, func, analysis)
     order = list(Severity)
@@ -66,18 +69,19 @@ def _divergence(name: str, barrier: Barrier, which: str) -> Diagnostic:
     causes = [_located(cause, barrier) for cause in barrier.causes]
     worst = max(cause.variation.level for cause in causes)
     main = next(cause for cause in causes if cause.variation.level == worst)
-    if worst == Level.UNKNOWN:
-        rule, severity = NOT_PROVABLY_UNIFORM, Severity.WARNING
-        claim = f"{which} in kernel {name!r} may not be reached equally often by all threads of the grid: {_clause(main)} depends on data"
-    elif main.variation.thread == Level.INDEX:
-        rule, severity = BLOCK_DIVERGENT, Severity.ERROR
-        claim = f"{which} in kernel {name!r} is not reached equally often by all threads of a block: {_clause(main)} depends on the thread index"
-    else:
-        rule, severity = GRID_DIVERGENT, Severity.ERROR
-        claim = f"{which} in kernel {name!r} is not reached equally often by all blocks of the grid: {_clause(main)} depends on the block index"
+    everyone, on = "all threads of the grid", "data"
+    rule, severity = NOT_PROVABLY_UNIFORM, Severity.WARNING
+    if worst == Level.INDEX:
+        severity = Severity.ERROR
+        if main.variation.thread == Level.INDEX:
+            rule, everyone, on = BLOCK_DIVERGENT, "all threads of a block", "the thread index"
+        else:
+            rule, everyone, on = GRID_DIVERGENT, "all blocks of the grid", "the block index"
+    claim = "may not be" if severity == Severity.WARNING else "is not"
+    message = f"{which} in kernel {name!r} {claim} reached equally often by {everyone}: {_clause(main)} depends on {on}"
     notes = [_explained(main), *main.variation.why]
     notes += [Note(f"it also depends on {_clause(cause)}", cause.location) for cause in causes if cause is not main]
-    return Diagnostic(rule, severity, name, claim, barrier.location, barrier.number, main.text, tuple(notes), _restructure(main))
+    return Diagnostic(rule, severity, name, message, barrier.location, barrier.number, main.text, tuple(notes), _restructure(main))
 
 
 def _clause(cause: Cause) -> str:
@@ -159,7 +163,7 @@ def _grid_size(name: str, func: tir.PrimFunc, analysis: Uniformity, first: Barri
             f"can hold more than {limit.blocks} of them at once",
             first.location,
             notes=(Note(f"the largest, {limit.gpu}: {limit.arithmetic}; registers may lower it further"),),
-            help="launch as many blocks as the GPU holds and let each run several tiles in a loop (T.Persistent, or a loop of T.ceildiv rounds)",
+            help="launch as many blocks as the GPU holds and let each run several tiles, in a loop of T.ceildiv(tiles, blocks) rounds",
         )
     ]
 

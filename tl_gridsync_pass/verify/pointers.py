@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ..tvm_compat import tir
 from . import ir_facts
 
-
 # The bit of tvm_access_ptr's last argument that says the pointer is written through (tir/builtin.h).
 _WRITE = 2
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ..tvm_compat import tvm
 from .diagnostics import Location
-from .variation import UNIFORM, Variation
+from .variation import Variation
 
 # The key of what is stored in an object outside of the elements that are tracked one by one.
 REST = None
@@ -114,13 +115,4 @@ def join_cells(a: Cell, b: Cell) -> Cell:
 def _same(a: object, b: object) -> bool:
     if a is None or b is None:
         return a is b
-    return structural_equal(a, b)
-
-
-def structural_equal(a: object, b: object) -> bool:
-    from ..tvm_compat import tvm
-
     return a.same_as(b) or tvm.ir.structural_equal(a, b)
-
-
-NOTHING = Cell(UNIFORM)

@@ -298,7 +298,9 @@ class Uniformity:
         if location is None and isinstance(expr, tir.Var) and hash(expr) in self._texts:
             location = next((note.location for note in self._vars[hash(expr)].why if note.location), None)
         # An exit out of a loop crosses the frames inside that loop: those of the loop's own depth and deeper.
-        return Cause(kind, hash(stmt), variation, self._text(expr), example, location, depth=self._loops if kind == "if" else self._loops - 1)
+        return Cause(
+            kind, hash(stmt), variation, self._text(expr), example, location, depth=self._loops if kind == "if" else self._loops - 1
+        )
 
     # Expressions
 
@@ -445,7 +447,9 @@ class Uniformity:
             return args.at_most(thread=Level.UNIFORM)
         note = Note(f"`{self._text(call)}` is not known at compile time")
         if name in ir_facts.WARP_VOTES:
-            if args.thread == Level.UNIFORM or (self.threads is not None and self.threads <= _WARP and self._control(state).thread == Level.UNIFORM):
+            if args.thread == Level.UNIFORM or (
+                self.threads is not None and self.threads <= _WARP and self._control(state).thread == Level.UNIFORM
+            ):
                 return args.at_most(thread=Level.UNIFORM)
             return Variation(Level.UNKNOWN, args.block, (note, *args.why[:1]))
         return Variation(Level.UNKNOWN, max(Level.UNKNOWN, args.block), (note, *args.why[:1]))
@@ -543,7 +547,9 @@ class Uniformity:
                 if several_writers or own.thread != Level.UNIFORM:
                     value = value.at_least(block=Level.UNKNOWN)
             state.stored = state.stored | {key}
-        self._store_cell(key, REST if key in self.pointers.mixed else at, value.join(index), known if control.uniform else None, state, scope)
+        self._store_cell(
+            key, REST if key in self.pointers.mixed else at, value.join(index), known if control.uniform else None, state, scope
+        )
 
     def _store_cell(self, key: int, at: object, value: Variation, known: object | None, state: State, scope: str = "local") -> None:
         certain = scope == "local" and at is not REST and self._control(state).uniform

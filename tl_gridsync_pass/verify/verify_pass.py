@@ -61,7 +61,7 @@ def verify(mod: tvm.IRModule, mode: str = "error") -> None:
     if errors:
         texts = "\n\n".join(map(str, errors))
         raise GridSyncDivergenceError(
-            f"tl_gridsync: a grid barrier that some threads do not reach hangs the GPU or lets threads through unsynchronised.\n\n{texts}\n\n"
+            f"tl_gridsync: a grid barrier that some threads do not reach hangs the GPU or orders nothing.\n\n{texts}\n\n"
             "Where the compiler is wrong, GridSyncPass(verify='warn') lets the kernel through."
         )
 
