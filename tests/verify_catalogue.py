@@ -146,7 +146,7 @@ def only_evaluation_proves_it(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((SIZE,)
     with T.Kernel(BLOCKS, threads=THREADS) as bx:
         tx = T.get_thread_binding()
         A[bx] = 1
-        if (tx * (tx + 1)) % 2 == 0:
+        if (tx & 85) + (tx & 42) == tx:
             T.sync_grid()
 
 
