@@ -16,7 +16,9 @@ from tl_gridsync_pass.verify import Diagnostic, Severity, find
 from tl_gridsync_pass.warp_specialized import rejoin
 
 ALL = CASES + DEVICE_CASES
-INPUTS = 4
+# How many launches a kernel must survive to count as right, and within how many a wrong one must fail.
+SAME_AFTER = 3
+DIFFERS_WITHIN = 30
 
 
 @cache
@@ -46,18 +48,16 @@ def test_verdict(case: Case):
 @pytest.mark.parametrize("case", [c for c in ALL if c.truth is not None], ids=lambda case: case.name)
 def test_the_verdict_is_true(case: Case):
     (func,) = device_functions(case).functions.values()
-    outcomes = [outcome for seed in range(INPUTS) if (outcome := _run(func, seed)) is not None]
-    assert outcomes
-    differs = any(outcome.diverges for outcome in outcomes)
-    assert differs == (case.truth == "differs")
+    launches = range(SAME_AFTER if case.truth == "same" else DIFFERS_WITHIN)
+    assert any(_diverges(func, seed) for seed in launches) == (case.truth == "differs")
 
 
-def _run(func, seed: int):
+def _diverges(func, seed: int) -> bool:
     rng = random.Random(seed)
-    # Some inputs are the same everywhere, so that data decides both ways.
-    low, high = rng.choice([(0, 0), (1, 1), (0, 3)])
+    # Data that differs, and data that is the same everywhere and lets all threads into a branch, or none.
+    low, high = [(0, 3), (1, 1), (0, 0)][seed % 3]
     data = {name: [rng.randint(low, high) for _ in range(SIZE)] for name in ("A", "B")}
     try:
-        return run(func, data, {"n": rng.choice([0, 1, 2, 3, 5, 64])}, seed)
+        return run(func, data, {"n": rng.choice([0, 1, 2, 3, 5, 64])}, seed).diverges
     except TooLong:
-        return None
+        return False

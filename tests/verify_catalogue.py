@@ -664,6 +664,20 @@ def after_a_continue(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((SIZE,), "int32"
             T.sync_grid()
 
 
+@case(BLOCK)
+@T.prim_func
+def uniform_break_that_some_skipped(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((SIZE,), "int32"), n: T.int32):
+    with T.Kernel(BLOCKS, threads=THREADS) as bx:
+        tx = T.get_thread_binding()
+        for i in T.serial(4):
+            A[bx] = i
+            T.sync_grid()
+            if tx + i == 0:
+                continue
+            if i == 0:
+                break
+
+
 @case(CLEAN)
 @T.prim_func
 def before_a_continue(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((SIZE,), "int32"), n: T.int32):
