@@ -130,7 +130,7 @@ def test_a_grid_that_no_gpu_holds_is_warned_of_with_the_arithmetic():
     ("arch", "threads", "shared", "blocks"),
     [
         ("sm_90a", 1024, 0, 132 * 2),
-        ("sm_90a", 33, 0, 132 * 32),
+        ("sm_90a", 100, 0, 132 * 16),
         ("sm_90", 128, 100 << 10, 132 * 2),
         ("sm_80", 1024, 0, 108 * 2),
         ("sm_89", 1024, 0, 142),
