@@ -8,11 +8,13 @@ Importing the package attaches it to TileLang; a kernel uses the pass when its c
 
 from .errors import (
     GridResidencyError,
+    GridSyncDivergenceError,
     GridSyncError,
     GridSyncLoweringError,
     GridSyncOptionError,
     GridSyncTargetError,
     GridSyncTimeoutError,
+    GridSyncWarning,
     SeamError,
 )
 from .lowering import GridSyncPass
@@ -20,11 +22,13 @@ from .options import GridSyncOptions
 from .process import disable, enable, enabled
 from .seams import attached, install, uninstall
 from .seams.launch import max_coresident_blocks, synchronize
+from .verify import VerifyGridSync
 
 __version__ = "0.1.0"
 
 __all__ = [
     "GridResidencyError",
+    "GridSyncDivergenceError",
     "GridSyncError",
     "GridSyncLoweringError",
     "GridSyncOptionError",
@@ -32,7 +36,9 @@ __all__ = [
     "GridSyncPass",
     "GridSyncTargetError",
     "GridSyncTimeoutError",
+    "GridSyncWarning",
     "SeamError",
+    "VerifyGridSync",
     "attached",
     "disable",
     "enable",

@@ -28,6 +28,15 @@ class GridSyncLoweringError(GridSyncError, ValueError):
     """The IR holds a grid barrier that cannot be lowered correctly."""
 
 
+@register_error
+class GridSyncDivergenceError(GridSyncError, ValueError):
+    """A kernel holds a grid barrier that not every thread of every block reaches equally often."""
+
+
+class GridSyncWarning(UserWarning):
+    """A grid barrier that cannot be proved right, or that only some GPUs or inputs get wrong."""
+
+
 class SeamError(GridSyncError, ImportError):
     """This TileLang does not offer what the plugin attaches to, so the plugin refuses to load."""
 

@@ -23,6 +23,8 @@ import tvm_ffi
 from .errors import GridSyncLoweringError
 from .options import GridSyncOptions
 from .tvm_compat import TIR_NAMESPACE, tir, tir_op, tvm
+from .verify import verify as verify_barriers
+from .warp_specialized import rejoin
 
 logger = logging.getLogger("tl_gridsync_pass")
 
@@ -36,6 +38,9 @@ _BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 class GridSyncPass(tvm.transform.ModulePass):
     """A TVM module pass that lowers ``T.sync_grid()`` to a barrier that is right for every block shape.
 
+    Before that it checks that every thread of every block reaches each barrier equally often
+    (:mod:`tl_gridsync_pass.verify`).
+
     Use it alone, in ``tvm.transform.Sequential``, or as ``tilelang.compile(..., passes=[GridSyncPass()])``.
     A module without ``T.sync_grid()`` comes out as the same object. Two passes with the same options are
     equal, and a pass cannot be changed after it was made.
@@ -46,21 +51,25 @@ class GridSyncPass(tvm.transform.ModulePass):
         ``"launch"`` or ``"module"``, see :class:`~tl_gridsync_pass.options.GridSyncOptions`.
     timeout_ms : int
         Stop a grid whose barrier waits longer than this many milliseconds; 0 for never.
+    verify : str
+        ``"error"``, ``"warn"`` or ``"off"``, see there.
 
     Raises
     ------
     GridSyncOptionError
         For an unknown option value.
+    GridSyncDivergenceError
+        When run with ``verify="error"`` on a kernel with a barrier that not all threads reach equally often.
     GridSyncLoweringError
         When run on a function whose threads are not bound yet, or whose barrier stands inside an expression.
     """
 
-    def __init__(self, state: str = "launch", timeout_ms: int = 0) -> None:
-        options = GridSyncOptions(state=state, timeout_ms=timeout_ms)
+    def __init__(self, state: str = "launch", timeout_ms: int = 0, verify: str = "error") -> None:
+        options = GridSyncOptions(state=state, timeout_ms=timeout_ms, verify=verify)
         # The C++ side keeps this function alive, so it must not refer to the pass object itself.
         make = tvm_ffi.get_global_func("transform.MakeModulePass")
         info = tvm.transform.PassInfo(opt_level=0, name=PASS_NAME, required=[])
-        self.__init_handle_by_constructor__(make, lambda mod, _ctx: lower_grid_sync(mod, options), info)
+        self.__init_handle_by_constructor__(make, lambda mod, _ctx: verify_and_lower(mod, options), info)
         object.__setattr__(self, "options", options)
 
     @classmethod
@@ -81,6 +90,13 @@ class GridSyncPass(tvm.transform.ModulePass):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={getattr(self.options, name)!r}" for name in self.options.names())
         return f"GridSyncPass({arguments})"
+
+
+def verify_and_lower(mod: tvm.IRModule, options: GridSyncOptions) -> tvm.IRModule:
+    """Check every grid barrier as ``options.verify`` says, then rewrite them; the same object where there is none."""
+    mod = rejoin(mod)
+    verify_barriers(mod, options.verify)
+    return lower_grid_sync(mod, options)
 
 
 def lower_grid_sync(mod: tvm.IRModule, options: GridSyncOptions) -> tvm.IRModule:

@@ -20,6 +20,7 @@ REVISION_KEY = PREFIX + "revision"
 STATES = ("launch", "module")
 # An hour; the device holds the limit in 32 bits.
 LONGEST_TIMEOUT_MS = 3_600_000
+VERIFY_MODES = ("error", "warn", "off")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class GridSyncOptions:
     timeout_ms : int
         Watchdog: a block that waits longer than this many milliseconds at a barrier prints what it waits
         for and stops the grid, and the host raises GridSyncTimeoutError. 0 (default) for no watchdog.
+    verify : str
+        What to do about a barrier that not all threads reach equally often. ``"error"`` (default): refuse
+        the kernel where it depends on a thread or block index, warn where it depends on data. ``"warn"``:
+        warn of both. ``"off"``: do not look.
 
     Raises
     ------
@@ -44,10 +49,13 @@ class GridSyncOptions:
 
     state: str = "launch"
     timeout_ms: int = 0
+    verify: str = "error"
 
     def __post_init__(self) -> None:
-        if self.state not in STATES:
-            raise GridSyncOptionError(f"tl_gridsync: state={self.state!r} is unknown. Use one of: {', '.join(map(repr, STATES))}.")
+        for name, known in (("state", STATES), ("verify", VERIFY_MODES)):
+            value = getattr(self, name)
+            if value not in known:
+                raise GridSyncOptionError(f"tl_gridsync: {name}={value!r} is unknown. Use one of: {', '.join(map(repr, known))}.")
         if isinstance(self.timeout_ms, bool) or not isinstance(self.timeout_ms, int) or not 0 <= self.timeout_ms <= LONGEST_TIMEOUT_MS:
             raise GridSyncOptionError(
                 f"tl_gridsync: timeout_ms={self.timeout_ms!r} must be a whole number of milliseconds from 0 (no watchdog) to {LONGEST_TIMEOUT_MS}."

@@ -6,8 +6,11 @@ TileLang up to 0.1.9 calls the tensor IR ``tvm.tir`` and its operators ``tir.*``
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import tilelang  # noqa: F401  puts TileLang's own TVM on the path
 import tvm
+import tvm_ffi
 
 try:
     from tvm import tirx as tir
@@ -18,9 +21,21 @@ except ImportError:
 
     TIR_NAMESPACE = "tir"
 
-__all__ = ["TIR_NAMESPACE", "tir", "tir_op", "tvm"]
+__all__ = ["TIR_NAMESPACE", "source_line", "tir", "tir_op", "tvm"]
 
 
 def tir_op(name: str) -> tvm.ir.Op:
     """The TIR operator ``name``, given without its namespace, for example ``"tvm_storage_sync"``."""
     return tvm.ir.Op.get(f"{TIR_NAMESPACE}.{name}")
+
+
+@lru_cache(maxsize=1)
+def _get_stmt_span() -> tvm_ffi.Function | None:
+    return tvm_ffi.get_global_func("tl.ir.GetStmtSpan", allow_missing=True)
+
+
+def source_line(stmt: tir.Stmt) -> tuple[str, int] | None:
+    """The file and line that TileLang kept for ``stmt``, or None; releases before 0.1.15 keep none for most."""
+    read = _get_stmt_span()
+    span = getattr(stmt, "span", None) if read is None else read(stmt)
+    return None if span is None or span.source_name is None else (str(span.source_name.name), int(span.line))

@@ -6,6 +6,10 @@ enough and nothing that holds an earlier reference is left behind.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import tvm_ffi
 
 from .. import process
@@ -24,6 +28,8 @@ _OTHER_CODEGENS = (
     "target.build.tilelang_hip_without_compile",
 )
 
+_captured: ContextVar[list[tvm.IRModule] | None] = ContextVar("captured", default=None)
+
 
 def attach() -> list[Attachment]:
     """Attach to every device code generator of this TileLang.
@@ -40,8 +46,23 @@ def attach() -> list[Attachment]:
     return [override_global_func(name, _lowering if name in CUTEDSL_CODEGENS else _refusing) for name in present]
 
 
+@contextmanager
+def captured_modules() -> Iterator[list[tvm.IRModule]]:
+    """While open, the device modules that reach a CuTeDSL code generator in this context; they are printed as they are."""
+    modules: list[tvm.IRModule] = []
+    token = _captured.set(modules)
+    try:
+        yield modules
+    finally:
+        _captured.reset(token)
+
+
 def _lowering(original: tvm_ffi.Function):
     def codegen(mod: tvm.IRModule, target: tvm.target.Target):
+        captured = _captured.get()
+        if captured is not None:
+            captured.append(mod)
+            return original(mod, target)
         options = _options_in_force()
         if options is None:
             return original(mod, target)

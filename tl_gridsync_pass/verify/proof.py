@@ -1,0 +1,143 @@
+"""Proves that an expression has the same value in all threads of a block, or in all blocks of the grid.
+
+TVM's arithmetic analyser does it where it can. Where it cannot and everything is a compile-time constant,
+the expression is evaluated for every thread and block, which decides the question and gives an example.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..tvm_compat import TIR_NAMESPACE, tir, tvm
+from . import concrete
+from .launch import Axis
+
+# Evaluating more points than this would be felt in compile time.
+_MAX_POINTS = 1 << 22
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found out: whether the value is proved the same along each axis, and an example where it is not."""
+
+    same_in_block: bool
+    same_in_grid: bool
+    example: str | None = None
+
+
+class Prover:
+    """Knows the ranges of a function's thread and block indices and of its loop variables."""
+
+    def __init__(self, axes: list[Axis]) -> None:
+        self.axes = axes
+        self.analyzer = tvm.arith.Analyzer()
+        self.loops: dict[int, tuple[object, int, int]] = {}
+        self._twins: dict[bool, dict[object, object]] = {True: {}, False: {}}
+        for axis in axes:
+            self.analyzer.bind(axis.var, tvm.ir.Range(0, axis.extent))
+            twin = tir.Var(f"{axis.var.name}'", axis.var.dtype)
+            self.analyzer.bind(twin, tvm.ir.Range(0, axis.extent))
+            self._twins[axis.is_thread][axis.var] = twin
+
+    def bind_loop(self, var: object, start: object, extent: object) -> None:
+        """Let the analyser know a loop variable's range; ``start`` and ``extent`` hold no loads."""
+        self.analyzer.bind(var, tvm.ir.Range.from_min_extent(start, extent), allow_override=True)
+        if isinstance(start, tir.IntImm) and isinstance(extent, tir.IntImm) and int(extent) > 0:
+            self.loops[hash(var)] = (var, int(start), int(extent))
+
+    def simplify(self, expr: object) -> object:
+        return self.analyzer.simplify(expr)
+
+    def verdict(self, expr: object, same_for_all: set[int]) -> Verdict:
+        """Decide for an expression without loads whose other variables are the same in all threads.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+        same_for_all : set[int]
+            The hashes of the loop variables that are the same in all threads at any moment.
+        """
+        used = {hash(var): var for var in variables(expr)}
+        in_block = not any(hash(a.var) in used for a in self.axes if a.is_thread) or self._twin_equal(expr, threads=True)
+        in_grid = not any(hash(a.var) in used for a in self.axes if not a.is_thread) or self._twin_equal(expr, threads=False)
+        if in_block and in_grid:
+            return Verdict(True, True)
+        points = self._evaluate_everywhere(expr, used, same_for_all)
+        return points if points is not None else Verdict(in_block, in_grid)
+
+    def _twin_equal(self, expr: object, threads: bool) -> bool:
+        """Whether the analyser proves the value the same for two different threads (or blocks) of any index."""
+        twins = self._twins[threads]
+        if not any(var in twins for var in variables(expr)):
+            return True
+        if str(expr.dtype) != "bool":
+            return self.analyzer.can_prove_equal(expr, tir.stmt_functor.substitute(expr, twins))
+        if self.analyzer.can_prove(expr) or self.analyzer.can_prove(tir.Not(expr)):
+            return True
+        operands = [expr.a] if isinstance(expr, tir.Not) else [expr.a, expr.b] if hasattr(expr, "b") else []
+        return bool(operands) and all(self._twin_equal(operand, threads) for operand in operands)
+
+    def _evaluate_everywhere(self, expr: object, used: dict[int, object], same_for_all: set[int]) -> Verdict | None:
+        threads = [a for a in self.axes if a.is_thread and hash(a.var) in used]
+        blocks = [a for a in self.axes if not a.is_thread and hash(a.var) in used]
+        loops = [self.loops[h] for h in used if h in self.loops and h in same_for_all]
+        if any(a.constant is None for a in threads + blocks):
+            return None
+        ranges = [(a.var, 0, a.constant) for a in threads + blocks] + loops
+        if len(used) != len({hash(var) for var, _, _ in ranges}) or np.prod([float(n) for _, _, n in ranges]) > _MAX_POINTS:
+            return None
+        # A line an axis; the order of the axes of the array: threads, blocks, loops.
+        values = {}
+        for position, (var, start, extent) in enumerate(ranges):
+            shape = [1] * len(ranges)
+            shape[position] = extent
+            values[hash(var)] = np.arange(start, start + extent, dtype=np.int64).reshape(shape)
+        try:
+            result = concrete.evaluate(expr, values)
+        except concrete.Unknown:
+            return None
+        result = np.broadcast_to(result, [n for _, _, n in ranges])
+        t, b = len(threads), len(blocks)
+        thread_axes, block_axes = tuple(range(t)), tuple(range(t, t + b))
+        in_block = t == 0 or bool(np.all(result.max(axis=thread_axes) == result.min(axis=thread_axes)))
+        in_grid = b == 0 or bool(np.all(result.max(axis=block_axes) == result.min(axis=block_axes)))
+        example = None if in_block and in_grid else _example(result, ranges, thread_axes if not in_block else block_axes, threads + blocks)
+        return Verdict(in_block, in_grid, example)
+
+
+def _example(result: np.ndarray, ranges: list, along: tuple[int, ...], axes: list[Axis]) -> str:
+    """Two points that differ along some axes only, with their values."""
+    first = result[tuple(slice(0, 1) if i in along else slice(None) for i in range(result.ndim))]
+    other = np.argwhere(result != first)[0]
+    base = [0 if i in along else int(x) for i, x in enumerate(other)]
+
+    def name(point):
+        return ", ".join(f"{axes[i].tag} = {point[i] + ranges[i][1]}" for i in along)
+
+    fixed = [f"{ranges[i][0].name} = {base[i] + ranges[i][1]}" for i in range(result.ndim) if i not in along]
+    where = f" (at {', '.join(fixed)})" if fixed else ""
+    return f"it is {_plain(result[tuple(base)])} for {name(base)} and {_plain(result[tuple(other)])} for {name(other)}{where}"
+
+
+def _plain(value: object) -> str:
+    return str(bool(value)) if isinstance(value, np.bool_) else str(int(value))
+
+
+def variables(expr: object) -> list[object]:
+    """The variables of ``expr``, each once."""
+    found: dict[int, object] = {}
+
+    def visit(node: object) -> None:
+        if isinstance(node, tir.Var):
+            found[hash(node)] = node
+
+    tir.stmt_functor.post_order_visit(tir.Evaluate(expr), visit)
+    return list(found.values())
+
+
+def rewrite(expr: object, replace) -> object:
+    """``expr`` with every variable, load and call passed through ``replace``, inner ones first; None keeps one."""
+    kinds = [f"{TIR_NAMESPACE}.{kind}" for kind in ("Var", "BufferLoad", "Call")]
+    return tir.stmt_functor.ir_transform(tir.Evaluate(expr), lambda _node: None, replace, kinds).value
