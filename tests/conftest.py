@@ -62,11 +62,11 @@ class Compiled:
 
 @pytest.fixture(scope="session")
 def compiled(linkable_driver) -> Callable[..., Compiled]:
-    """``compiled(make, *args, state="launch")``: compiles ``make(*args)`` once a session; ``state=None`` is stock."""
+    """``compiled(make, *args, state="launch", **options)``: compiles ``make(*args)`` once a session; ``state=None`` is stock."""
 
     @lru_cache(maxsize=None)
-    def compile_once(make: Callable[..., Any], *args: Any, state: str | None = "launch") -> Compiled:
-        passes = [] if state is None else [gs.GridSyncPass(state=state)]
+    def compile_once(make: Callable[..., Any], *args: Any, state: str | None = "launch", **options: Any) -> Compiled:
+        passes = [] if state is None else [gs.GridSyncPass(state=state, **options)]
         # Not from the disk: a cubin that is there already leaves no PTX behind.
         tilelang.disable_cache()
         try:

@@ -80,12 +80,12 @@ def two_kernels(blocks: int = 4):
     return two
 
 
-def many_blocks():
-    """One barrier in a grid above ``protocol.RANKED_ABOVE`` blocks. Shape: ``values`` is int32[512]."""
+def many_blocks(blocks: int):
+    """One barrier in a grid of ``blocks`` blocks. Shape: ``values`` is int32[blocks]."""
 
     @T.prim_func
-    def many(values: T.Tensor((512,), "int32")):
-        with T.Kernel(512, threads=(32, 2)) as bx:
+    def many(values: T.Tensor((blocks,), "int32")):
+        with T.Kernel(blocks, threads=(32, 2)) as bx:
             values[bx] = bx
             T.sync_grid()
 

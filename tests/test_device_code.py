@@ -28,9 +28,9 @@ def occurrences(statement: protocol.Ptx, ptx: str) -> int:
     return len(re.findall(pattern, ptx))
 
 
-def ordering(chosen: protocol.Protocol) -> str:
+def ordering(chosen: protocol.Protocol, bounded: bool = False) -> str:
     """The instructions of the protocol's leader that may order something, one a line."""
-    return "\n".join(instructions(chosen.arrive.text + chosen.wait.text))
+    return "\n".join(instructions(chosen.arrive.text + (chosen.bounded_wait if bounded else chosen.wait).text))
 
 
 @each_state
@@ -38,7 +38,7 @@ def ordering(chosen: protocol.Protocol) -> str:
 def test_the_ptx_holds_the_protocol_once_for_the_barrier(compiled, threads, state):
     ptx = compiled(handoff, threads, state=state).ptx
     chosen = protocol.PROTOCOLS[state]
-    for statement in (*chosen.setup, chosen.arrive, chosen.wait):
+    for statement in (*chosen.entry, *chosen.setup, chosen.arrive, chosen.wait):
         assert statement is protocol.WORKSPACE or occurrences(statement, ptx) == 1
     assert occurrences(protocol.WORKSPACE, ptx) >= 1
     assert occurrences(protocol.FIRST_GENERATION, ptx) == (1 if state == "launch" else 0)
@@ -72,14 +72,20 @@ def test_the_stock_leader_is_chosen_by_x_alone(compiled, threads):
 @each_state
 @each_layout
 def test_exactly_the_fences_that_the_protocol_asks_for(compiled, threads, state):
-    """On sm_90 a release is MEMBAR.ALL.CTA and MEMBAR.ALL.GPU, an acquire is CCTL.IVALL; nobody but the leader has one."""
-    (barrier,) = compiled(handoff, threads, state=state).barriers
-    text = ordering(protocol.PROTOCOLS[state])
-    releases = len(re.findall(r"\.(?:release|acq_rel)\b", text))
-    acquires = len(re.findall(r"\.(?:acquire|acq_rel)\b", text))
-    expected = ["MEMBAR.ALL.CTA", "MEMBAR.ALL.GPU"] * releases + ["CCTL.IVALL"] * acquires
-    assert sorted(barrier.leader_fences) == sorted(expected)
-    assert barrier.block_fences == ()
+    """On sm_90 a release is MEMBAR.ALL.GPU and an acquire is CCTL.IVALL; nobody but the leader has one.
+
+    A kernel that calls a function, as printf of a watchdog build, gets MEMBAR.ALL.CTA before each release.
+    """
+    for timeout_ms in (0, 500):
+        # Above its end a watchdog build has code of its own, which fences to report.
+        (barrier,) = compiled(handoff, threads, state=state, timeout_ms=timeout_ms).barriers
+        text = ordering(protocol.PROTOCOLS[state], bounded=timeout_ms > 0)
+        releases = len(re.findall(r"\.(?:release|acq_rel)\b", text))
+        acquires = len(re.findall(r"\.(?:acquire|acq_rel)\b", text))
+        expected = ["MEMBAR.ALL.GPU"] * releases + ["CCTL.IVALL"] * acquires
+        expected += ["MEMBAR.ALL.CTA"] * releases if timeout_ms else []
+        assert sorted(f for f in barrier.leader_fences if f != "MEMBAR.ALL.SYS") == sorted(expected)
+        assert barrier.block_fences == ()
 
 
 @each_state
@@ -102,20 +108,33 @@ def test_each_state_counts_where_it_says(compiled, threads):
 
 
 def test_a_grid_of_many_blocks_arrives_with_its_rank(compiled):
-    code = compiled(many_blocks)
+    code = compiled(many_blocks, 512)
     (barrier,) = code.barriers
     ranked = protocol.LAUNCH_RANKED
     assert [occurrences(statement, code.ptx) for statement in (ranked.arrive, ranked.pace, ranked.wait)] == [1, 1, 1]
     assert occurrences(protocol.LAUNCH.arrive, code.ptx) == 0
     assert (barrier.leader_axes, barrier.counter, barrier.arrival) == (("x", "y"), "workspace", ("ATOMG.E.ADD.STRONG.GPU",))
-    assert sorted(barrier.leader_fences) == ["CCTL.IVALL", "MEMBAR.ALL.CTA", "MEMBAR.ALL.GPU"] and barrier.block_fences == ()
+    assert sorted(barrier.leader_fences) == ["CCTL.IVALL", "MEMBAR.ALL.GPU"] and barrier.block_fences == ()
+
+
+def test_a_grid_of_very_many_blocks_has_stripes_and_the_drivers_word_to_fall_back_on(compiled):
+    ptx = compiled(many_blocks, 1000).ptx
+    striped = protocol.LAUNCH_STRIPED
+    for statement in (*striped.entry[1:], striped.pace, striped.wait, protocol.LAUNCH_RANKED.pace, protocol.LAUNCH_RANKED.wait):
+        assert occurrences(statement, ptx) == 1, statement
+    # The same text for its own stripe and for the driver's word.
+    assert occurrences(striped.arrive, ptx) == 2
+    assert re.search(rf"__tl_gridsync_stripes\[{protocol.STRIPE_TABLE_BYTES}|__tl_gridsync_stripes\[{protocol.STRIPE_TABLE_BYTES // 8}", ptx)
 
 
 @each_state
 def test_a_launch_that_is_not_cooperative_is_noticed(compiled, state):
+    """With a watchdog it says so as well; without one there is no printf, which would slow every barrier of the kernel."""
     code = compiled(handoff, (32, 2), state=state)
     (barrier,) = code.barriers
     assert barrier.checks_workspace and barrier.traps
+    assert "printf" not in code.ptx
+    code = compiled(handoff, (32, 2), state=state, timeout_ms=500)
     message = bytes(int(n) for n in re.search(r"printfFormat_0\[\d+\] = \{([\d, ]+)\}", code.ptx)[1].split(","))
     assert b"not launched cooperatively" in message and b"cuLaunchCooperativeKernel" in message
 
@@ -148,6 +167,6 @@ def test_two_kernels_in_one_module(compiled, state):
 
 def test_the_module_state_declares_its_words_once_for_all_kernels_and_barriers(compiled):
     ptx = compiled(two_kernels, state="module").ptx
-    declared = re.findall(r"^\.global .*\b(__tl_gridsync_\w+);", ptx, flags=re.MULTILINE)
+    declared = re.findall(r"^\.global .*\b(__tl_gridsync_\w+)\[", ptx, flags=re.MULTILINE)
     assert sorted(declared) == ["__tl_gridsync_counter", "__tl_gridsync_generation"]
     assert "__tl_gridsync" not in compiled(two_kernels, state="launch").ptx
