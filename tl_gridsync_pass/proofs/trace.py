@@ -1,0 +1,102 @@
+"""Counterexamples as text: the steps of a trace, and the sum that goes wrong with it."""
+
+from __future__ import annotations
+
+from .explore import Exploration, Result, State
+from .harness import Harness, Texts
+from .safety import Question, one_launch
+from .stock import COUNTER_AND_GENERATION, harness
+
+
+def render(question: Question, result: Result) -> str:
+    """The trace of ``result`` line by line, one step each, with the words called by their operands' names."""
+    exploration = question.exploration()
+    lines = [f"{question.name}:"]
+    for number, step in enumerate(result.trace, 1):
+        text = "reaches the barrier" if step.text.startswith("enter ") else step.text
+        detail = f"   {_named(step.detail, question)}" if step.detail else ""
+        lines.append(f"{number:4}  {exploration.name(step.block, step.thread)}: {_with_operand(text, question)}{detail}")
+    lines.append(f"   => {result.violation.kind}: {_named(result.violation.text, question)}" if result.violation else "   no violation")
+    return "\n".join(lines)
+
+
+def sum_story(stock: Harness | None = None) -> str:
+    """How two blocks that write 1 and 2, pass the stock barrier and add up what both wrote get [1, 3].
+
+    Nothing is measured: the interleaving is the shortest one that the exploration finds, carried on to the
+    end of the kernel with the lowest block first.
+
+    Raises
+    ------
+    ValueError
+        Where the barrier given has no counterexample.
+    """
+    question = one_launch(stock or harness(COUNTER_AND_GENERATION), (2, 1, 1), (1, 2, 1), rounds=1)
+    result = question.exploration().run()
+    if result.violation is None:
+        raise ValueError(f"{question.grids[0].harness.protocol.name} has no counterexample on {question.name}")
+    exploration = question.exploration(allow_early_release=True)
+    story = _Story(exploration, question)
+    for step in result.trace:
+        story.step(step.block, step.thread)
+    while not exploration.ended(story.state):
+        story.next_step()
+    return "\n".join([*story.lines, f"  sums = {story.sums}, and {[sum(range(1, len(story.sums) + 1))] * len(story.sums)} is right"])
+
+
+class _Story:
+    """A run of the summing kernel: thread (0, 0, 0) of every block writes before the barrier and adds up after it."""
+
+    def __init__(self, exploration: Exploration, question: Question) -> None:
+        self.exploration = exploration
+        self.question = question
+        self.state: State = exploration.initial()
+        self.values = [0] * len(exploration.blocks)
+        self.sums = [0] * len(exploration.blocks)
+        self.lines = [f"{question.name}, {question.grids[0].harness.protocol.name}; values = {self.values}"]
+
+    def step(self, block: int, thread: int) -> None:
+        """Let one thread take its step, and say what it does."""
+        before = self.state
+        text = self.exploration.text_of(before, block, thread)
+        _, _, follows, detail = next(s for s in self.exploration.steps(before) if s[:2] == (block, thread))
+        assert not isinstance(follows, Exception)
+        self.state = follows
+        who = self.exploration.name(block, thread)
+        if text.startswith("enter "):
+            if self.exploration.threads[block][thread] == (0, 0, 0):
+                self.values[block] = block + 1
+                self._say(who, f"writes values[{block}] = {block + 1} and reaches the barrier")
+            else:
+                self._say(who, "reaches the barrier")
+        else:
+            self._say(who, f"{_with_operand(text, self.question)}   {_named(detail, self.question)}")
+        for t, left in enumerate(self.exploration.left(before, block)):
+            if self.exploration.left(self.state, block)[t] > left and self.exploration.threads[block][t] == (0, 0, 0):
+                self.sums[block] = sum(self.values)
+                self._say(self.exploration.name(block, t), f"is through the barrier and reads values = {self.values}: sum {self.sums[block]}")
+
+    def next_step(self) -> None:
+        """The first step that changes anything, lowest block first."""
+        block, thread = next((b, t) for b, t, follows, _ in self.exploration.steps(self.state) if follows != self.state)
+        self.step(block, thread)
+
+    def _say(self, who: str, what: str) -> None:
+        self.lines.append(f"{len(self.lines):4}  {who}: {what}")
+
+
+def _named(detail: str, question: Question) -> str:
+    for grid in question.grids:
+        for name, address in zip(_operand_names(grid.harness.protocol), grid.operands):
+            detail = detail.replace(f"word {address:#x}", f"{grid.name + ' ' if grid.name and len(question.memory) > len(grid.operands) else ''}{name}")
+    return detail
+
+
+def _with_operand(text: str, question: Question) -> str:
+    for i, name in enumerate(_operand_names(question.grids[0].harness.protocol)):
+        text = text.replace(f"${i + 1}", name)
+    return text
+
+
+def _operand_names(protocol: Texts) -> tuple[str, ...]:
+    return tuple(protocol.operands)
