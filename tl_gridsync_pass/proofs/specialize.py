@@ -51,8 +51,11 @@ def specialize(grid: Grid, ctaid: Index, tid: Index) -> Program:
     PtxError
         Where a register may be read before it is written, or a text falls off its end.
     """
-    code = program(grid, ctaid, tid)
-    known = place(grid, ctaid, tid)
+    return fold(program(grid, ctaid, tid), place(grid, ctaid, tid))
+
+
+def fold(code: list[Instruction], known: dict[str, int]) -> Program:
+    """Fold known special registers into a program that ends with ``exit``; see :func:`specialize`."""
     before = _propagate(code, known)
     folded = {pc: _fold(code[pc], env, known) for pc, env in before.items()}
     return _assemble(folded)
