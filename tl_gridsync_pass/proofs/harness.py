@@ -6,22 +6,14 @@ set, so that a fault in the emitted code can be written down as a harness.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Protocol as Interface
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
 
-from .ptx import Imm, Instruction, Label, Reg, parse
+from ..protocol import FIRST_GENERATION, WORKSPACE, Protocol, Ptx, pause_cycles
+from .ptx import Imm, Instruction, Label, Operand, PtxError, Reg, fence, is_block_barrier, is_memory, parse
 
 Index = tuple[int, int, int]
-
-
-class Texts(Interface):
-    """What is used of a :class:`tl_gridsync_pass.protocol.Protocol`."""
-
-    name: str
-    operands: tuple[str, ...]
-    arrive: str
-    wait: str
 
 
 def first_thread(tid: Index, ntid: Index) -> bool:
@@ -32,6 +24,11 @@ def first_thread(tid: Index, ntid: Index) -> bool:
 def every_thread(tid: Index, ntid: Index) -> bool:
     """For texts that pick their leader themselves."""
     return True
+
+
+def all_blocks(extents: Index) -> int:
+    """The true number of blocks of a grid."""
+    return prod(extents)
 
 
 def every_block(ctaid: Index) -> bool:
@@ -45,24 +42,39 @@ class Harness:
 
     Attributes
     ----------
-    protocol : Texts
-        The PTX texts.
+    protocol : Protocol
+        The PTX statements of a barrier.
     leader : callable
-        ``(tid, ntid) -> bool``: whether that thread runs ``arrive`` and ``wait``.
+        ``(tid, ntid) -> bool``: whether that thread runs them.
     block_barrier_before, block_barrier_after : bool
         Whether there is a ``bar.sync`` before ``arrive`` and after ``wait``.
     participates : callable
         ``(ctaid) -> bool``: whether that block runs the barrier at all.
     split : bool
         Whether arrive and wait are apart: the block passes a ``bar.sync`` of its own between them.
+    first : tuple of Ptx
+        What every thread runs at the start of the kernel, where the protocol carries its generation along.
+    paced : bool
+        Whether the pause before the first poll is run. Left out by default: once :func:`require_inert` has seen
+        that it touches nothing, it is only a delay, and every delay is explored anyway.
+    blocks : callable
+        How many blocks the barrier believes there are, from the extents of the grid.
     """
 
-    protocol: Texts
+    protocol: Protocol
     leader: Callable[[Index, Index], bool] = first_thread
     block_barrier_before: bool = True
     block_barrier_after: bool = True
     participates: Callable[[Index], bool] = every_block
     split: bool = False
+    first: tuple[Ptx, ...] = (WORKSPACE, FIRST_GENERATION)
+    paced: bool = False
+    blocks: Callable[[Index], int] = all_blocks
+
+    @property
+    def carries_generation(self) -> bool:
+        """Whether the generation is carried from barrier to barrier in a register of the leader."""
+        return self.protocol.turn is not None
 
 
 @dataclass(frozen=True)
@@ -75,8 +87,10 @@ class Grid:
         What every thread runs in each round.
     blocks, threads : tuple of int
         Extents over x, y, z.
-    operands : tuple of int
-        The address of each of the protocol's operands, in bytes.
+    workspace : int
+        Address of the launch's workspace, in bytes; what ``%envreg1`` and ``%envreg2`` hold.
+    addresses : mapping
+        Address of each other word that the statements take, by its name.
     rounds : int
         How many times the barrier is passed.
     name : str
@@ -86,7 +100,8 @@ class Grid:
     harness: Harness
     blocks: Index
     threads: Index
-    operands: tuple[int, ...]
+    workspace: int = 0
+    addresses: Mapping[str, int] = field(default_factory=dict)
     rounds: int = 3
     name: str = ""
 
@@ -105,7 +120,7 @@ def indices(extents: Index) -> list[Index]:
 def place(grid: Grid, ctaid: Index, tid: Index) -> dict[str, int]:
     """The special registers that one thread sees."""
     linear = tid[0] + grid.threads[0] * (tid[1] + grid.threads[1] * tid[2])
-    values = {"%laneid": linear % 32}
+    values = {"%laneid": linear % 32, "%envreg1": grid.workspace >> 32, "%envreg2": grid.workspace & 0xFFFFFFFF}
     for name, index in (("tid", tid), ("ntid", grid.threads), ("ctaid", ctaid), ("nctaid", grid.blocks)):
         values.update({f"%{name}.{axis}": index[i] for i, axis in enumerate("xyz")})
     return values
@@ -118,30 +133,73 @@ def program(grid: Grid, ctaid: Index, tid: Index) -> list[Instruction]:
     point from which on it may rely on that barrier.
     """
     harness = grid.harness
+    if harness.protocol.pace is not None:
+        require_inert(harness.protocol.pace)
+    registers = _Registers(grid)
     out: list[Instruction] = []
+    if harness.carries_generation:
+        for statement in harness.first:
+            out += registers.emit(statement, len(out))
     for number in range(grid.rounds):
         out.append(_mark("enter", number))
         if harness.participates(ctaid):
-            out += _barrier(grid, harness, harness.leader(tid, grid.threads), len(out), number)
+            out += _barrier(harness, registers, harness.leader(tid, grid.threads), len(out))
         out.append(_mark("leave", number))
     out.append(Instruction(("exit",), (), text="exit"))
     return out
 
 
-def _barrier(grid: Grid, harness: Harness, leads: bool, start: int, number: int) -> list[Instruction]:
-    bindings = {"$0": Reg(f"token{number}"), **{f"${i + 1}": Imm(address) for i, address in enumerate(grid.operands)}}
+def require_inert(pace: Ptx) -> None:
+    """Refuse a pause that does more than let time pass.
+
+    Raises
+    ------
+    PtxError
+        Where it touches memory, orders something, waits for other threads or gives a result.
+    """
+    if pace.output is not None:
+        raise PtxError(f"the pause gives a result: {pace.output}")
+    for instruction in parse(pace.text, {f"${i}": Imm(0) for i in range(len(pace.inputs))}):
+        if is_memory(instruction) or is_block_barrier(instruction) or fence(instruction) or instruction.opcode[0] in ("trap", "exit", "ret"):
+            raise PtxError(f"the pause does more than let time pass: {instruction.text!r}")
+
+
+def _barrier(harness: Harness, registers: "_Registers", leads: bool, start: int) -> list[Instruction]:
+    protocol = harness.protocol
     out: list[Instruction] = []
+
+    def emit(*statements: Ptx | None) -> None:
+        for statement in statements:
+            if leads and statement is not None:
+                out.extend(registers.emit(statement, start + len(out)))
+
     if harness.block_barrier_before:
         out.append(_block_barrier())
-    if leads:
-        out += _at(start + len(out), parse(harness.protocol.arrive, bindings, f"a{number}."))
+    emit(*protocol.setup, protocol.arrive)
     if harness.split:
         out.append(_block_barrier())
-    if leads:
-        out += _at(start + len(out), parse(harness.protocol.wait, bindings, f"w{number}."))
+    emit(protocol.pace if harness.paced else None, protocol.wait, protocol.turn)
     if harness.block_barrier_after:
         out.append(_block_barrier())
     return out
+
+
+class _Registers:
+    """What the statements pass to each other by name, as ``device.py`` wires it."""
+
+    def __init__(self, grid: Grid) -> None:
+        blocks = grid.harness.blocks(grid.blocks)
+        self.known = {"blocks": blocks, "cycles": pause_cycles(blocks), **grid.addresses}
+        self.count = 0
+
+    def emit(self, statement: Ptx, start: int) -> list[Instruction]:
+        names = ([statement.output] if statement.output else []) + list(statement.inputs)
+        bindings = {f"${i}": self._operand(name) for i, name in enumerate(names)}
+        self.count += 1
+        return _at(start, parse(statement.text, bindings, f"{self.count}."))
+
+    def _operand(self, name: str) -> Operand:
+        return Imm(self.known[name]) if name in self.known else Reg(name)
 
 
 def _at(start: int, instructions: list[Instruction]) -> list[Instruction]:

@@ -78,7 +78,7 @@ def possible(threads: tuple[str, ...], places: tuple[Place, ...], outcome: Any, 
         every.append(list(paths(program, i, places[i].cta + 1000 * places[i].gpu)))
     for chosen in product(*every):
         events, conditions, _ = joined(list(chosen))
-        model = Model(events, places[: len(threads)], start)
+        model = Model(events, places[: len(threads)], start, conditions=conditions)
 
         def read(name: str, model: Model = model, chosen: tuple = chosen) -> Any:
             if name in address:
@@ -86,7 +86,7 @@ def possible(threads: tuple[str, ...], places: tuple[Place, ...], outcome: Any, 
             value = chosen[int(name[0])].registers[f"{name[1:]}#1"]
             return z3.BitVecVal(value, 32) if isinstance(value, int) else value
 
-        if model.possible(*conditions, *outcome(model, read)):
+        if model.possible(*outcome(model, read)):
             return True
     return False
 

@@ -94,6 +94,8 @@ class Model:
     thin_air : bool
         Whether to demand 8.10.4 "No thin air". Dependencies are counted generously here, so a proof that needs
         the axiom would be worth less than one without it.
+    conditions : sequence of z3 terms
+        What the values read must satisfy for the threads to have taken these paths.
 
     Attributes
     ----------
@@ -101,7 +103,14 @@ class Model:
         Holds the axioms; add what an outcome demands and check.
     """
 
-    def __init__(self, events: Sequence[Event], places: Sequence[Place], initial: Mapping[Any, int] | None = None, thin_air: bool = True) -> None:
+    def __init__(
+        self,
+        events: Sequence[Event],
+        places: Sequence[Place],
+        initial: Mapping[Any, int] | None = None,
+        thin_air: bool = True,
+        conditions: Sequence[Any] = (),
+    ) -> None:
         self.events = list(events)
         self.places = list(places)
         self.initial = dict(initial or {})
@@ -115,8 +124,13 @@ class Model:
         self._reads_from_axioms()
         self._coherence_order()
         self._observation()
+        self._axioms_of_communication()
+        self.solver.add(*conditions)
+        if self.solver.check() == z3.unsat:
+            # Already impossible without any causality: the rest can only forbid more.
+            return
         self._base_causality()
-        self._axioms()
+        self._axioms_of_causality()
 
     # ---- vocabulary --------------------------------------------------------------------------
 
@@ -244,26 +258,27 @@ class Model:
             edges.setdefault(pair, []).append(variable)
         always = [[self.before(x, y) or self._same_block_barrier(x, y) for y in range(self._n)] for x in range(self._n)]
         for k in range(self._n):
+            via = [y for y in range(self._n) if always[k][y]]
             for x in range(self._n):
                 if always[x][k]:
-                    row, via = always[x], always[k]
-                    for y in range(self._n):
-                        row[y] = row[y] or via[y]
-        self._base = [
-            [z3.BoolVal(True) if always[x][y] else z3.Bool(f"base_{x}_{y}") for y in range(self._n)] for x in range(self._n)
-        ]
-        for (x, y), reasons in edges.items():
-            if not always[x][y]:
-                self.solver.add(z3.Implies(z3.Or(*reasons), self._base[x][y]))
-        # Transitivity. Every chain is a sequence of synchronizing edges with program order and block
-        # barriers around them, so it is enough to extend by one such edge at a time.
+                    for y in via:
+                        always[x][y] = True
+        self._always = always
+        # A chain is a sequence of synchronizing edges with program order and block barriers around them. So
+        # it is enough to know, for every source and every target of such edges, whether a chain that starts
+        # with an edge from the one may end with an edge into the other.
+        sources, targets = sorted({u for u, _ in edges}), sorted({v for _, v in edges})
+        self._chain = {(u, v): z3.Bool(f"chain_{u}_{v}") for u in sources for v in targets}
         for (u, v), reasons in edges.items():
-            edge = z3.Or(*reasons)
-            for x in range(self._n):
-                reached = z3.BoolVal(True) if x == u or always[x][u] else self._base[x][u]
-                for y in range(self._n):
-                    if (y == v or always[v][y]) and not always[x][y]:
-                        self.solver.add(z3.Implies(z3.And(reached, edge), self._base[x][y]))
+            edge = z3.Bool(f"edge_{u}_{v}")
+            self.solver.add(*(z3.Implies(reason, edge) for reason in reasons))
+            self.solver.add(z3.Implies(edge, self._chain[u, v]))
+            for middle in targets:
+                if middle == u or always[middle][u]:
+                    self.solver.add(*(z3.Implies(z3.And(self._chain[w, middle], edge), self._chain[w, v]) for w in sources))
+        self._sources_after = [tuple(u for u in sources if x == u or always[x][u]) for x in range(self._n)]
+        self._targets_before = [tuple(v for v in targets if v == y or always[v][y]) for y in range(self._n)]
+        self._chains: dict[tuple, Any] = {}
 
     def _same_block_barrier(self, x: int, y: int) -> bool:
         a, b = self.events[x], self.events[y]
@@ -271,17 +286,36 @@ class Model:
 
     def base_causality(self, x: int, y: int) -> Any:
         """Whether ``x`` precedes ``y`` in base causality order."""
-        return self._base[x][y]
+        if self._always[x][y]:
+            return z3.BoolVal(True)
+        key = (self._sources_after[x], self._targets_before[y])
+        if key not in self._chains:
+            self._chains[key] = z3.Or(*(self._chain[u, v] for u in key[0] for v in key[1]))
+        return self._chains[key]
 
     def causality(self, x: int, y: int) -> Any:
         """8.9.5 "Causality order": base causality, or an observation followed by base causality."""
-        ways = [self._base[x][y]]
-        ways += [z3.And(variable, self._base[r][y]) for (w, r), variable in self._obs.items() if w == x and r != y]
-        return z3.Or(*ways)
+        observed = [z3.And(self._obs[x, r], self.base_causality(r, y)) for r in self.reads if (x, r) in self._obs]
+        return z3.Or(self.base_causality(x, y), *observed)
 
     # ---- axioms ------------------------------------------------------------------------------
 
-    def _axioms(self) -> None:
+    def _axioms_of_communication(self) -> None:
+        for r, w in self._rmw:
+            # 8.10.3 "Atomicity".
+            for v in self.writes:
+                if v != w and self.overlap(v, w) and self.morally_strong(r, v) and self.morally_strong(v, w):
+                    self.solver.add(z3.Not(z3.And(self._fr[r, v], self._co[v, w])))
+        if self._thin_air:
+            self._no_thin_air()
+        # 8.10.5 "Sequential consistency per location".
+        memory = self.reads + self.writes
+        edges = [(x, y, z3.BoolVal(True)) for x in memory for y in memory if self.before(x, y) and self.overlap(x, y)]
+        for relation in (self._rf, self._co, self._fr):
+            edges += [(x, y, variable) for (x, y), variable in relation.items() if x is not None and self.morally_strong(x, y)]
+        self._acyclic("loc", edges)
+
+    def _axioms_of_causality(self) -> None:
         add = self.solver.add
         for (v, w), variable in self._co.items():
             # 8.10.1 "Coherence".
@@ -292,25 +326,12 @@ class Model:
                 add(variable != self._sc[g, f])
             add(z3.Implies(self.causality(f, g), variable))
         self._acyclic("sc", [(f, g, variable) for (f, g), variable in self._sc.items()])
-        for r, w in self._rmw:
-            # 8.10.3 "Atomicity".
-            for v in self.writes:
-                if v != w and self.overlap(v, w) and self.morally_strong(r, v) and self.morally_strong(v, w):
-                    add(z3.Not(z3.And(self._fr[r, v], self._co[v, w])))
-        if self._thin_air:
-            self._no_thin_air()
-        # 8.10.5 "Sequential consistency per location".
-        memory = self.reads + self.writes
-        edges = [(x, y, z3.BoolVal(True)) for x in memory for y in memory if self.before(x, y) and self.overlap(x, y)]
-        for relation in (self._rf, self._co, self._fr):
-            edges += [(x, y, variable) for (x, y), variable in relation.items() if x is not None and self.morally_strong(x, y)]
-        self._acyclic("loc", edges)
         # 8.10.6 "Causality".
         for (w, r), variable in self._rf.items():
             if w is not None:
-                add(z3.Implies(variable, z3.Not(self.causality(r, w))))
+                add(z3.Not(z3.And(variable, self.causality(r, w))))
         for (r, w), variable in self._fr.items():
-            add(z3.Implies(variable, z3.Not(self.causality(w, r))))
+            add(z3.Not(z3.And(variable, self.causality(w, r))))
 
     def _no_thin_air(self) -> None:
         """8.10.4 "No thin air"."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ..protocol import ADDRESSES, Protocol
 from .explore import Exploration, Result
-from .harness import Grid, Harness, Index, Texts
+from .harness import Grid, Harness, Index
 
 # Blocks x threads: two to four blocks, one to four threads, on one to three axes each.
 SHAPES: tuple[tuple[Index, Index], ...] = (
@@ -24,10 +25,13 @@ SHAPES: tuple[tuple[Index, Index], ...] = (
     ((2, 2, 1), (2, 2, 1)),
 )
 ROUNDS = 3
-# Where the model puts the words of a launch: far enough apart that a wrong offset hits nothing.
-FIRST_ADDRESS = 0x1000
+# Where the model puts the words of a launch: far enough apart that a wrong offset hits nothing. The
+# workspace needs both halves of its 64-bit address.
+_FIRST_ADDRESS = 0x7_0000_1000
 _LAUNCH_STRIDE = 0x1000
-_OPERAND_STRIDE = 0x100
+_WORD_STRIDE = 0x100
+# The barrier's word of the driver's workspace, in bytes from its start (cooperative_groups/details/driver_abi.h).
+_BARRIER_WORD = 4
 
 
 @dataclass(frozen=True)
@@ -42,40 +46,46 @@ class Question:
         return Exploration(list(self.grids), dict(self.memory), allow_early_release=allow_early_release)
 
 
-def addresses_of(protocol: Texts, launch: int = 0) -> tuple[int, ...]:
-    """Model addresses for the protocol's operands, those of each launch apart."""
-    return tuple(FIRST_ADDRESS + launch * _LAUNCH_STRIDE + i * _OPERAND_STRIDE for i in range(len(protocol.operands)))
+def grid_of(harness: Harness, blocks: Index, threads: Index, rounds: int, launch: int = 0, name: str = "") -> Grid:
+    """A launch with a workspace of its own, and words of its own for whatever else the protocol takes."""
+    workspace = _FIRST_ADDRESS + launch * _LAUNCH_STRIDE
+    addresses = {word: workspace + (i + 1) * _WORD_STRIDE for i, word in enumerate(_other_words(harness.protocol))}
+    return Grid(harness, blocks, threads, workspace, addresses, rounds, name)
 
 
-def words_of(protocol: Texts, launch: int = 0, words: Mapping[str, int] | None = None) -> tuple[int, ...]:
-    """The addresses of all 32-bit words behind the operands; ``words`` gives how many an operand has, 1 if left out."""
-    counts = words or {}
-    return tuple(a + 4 * i for name, a in zip(protocol.operands, addresses_of(protocol, launch)) for i in range(counts.get(name, 1)))
+def _other_words(protocol: Protocol) -> list[str]:
+    """The addresses that the protocol takes and does not compute from the workspace."""
+    computed = {statement.output for statement in protocol.setup}
+    taken = [name for s in (*protocol.setup, protocol.arrive, protocol.wait) for name in s.inputs if name in ADDRESSES]
+    return [name for name in dict.fromkeys(taken) if name not in computed]
+
+
+def words_of(grid: Grid) -> dict[int, str]:
+    """The words that the barrier of a launch owns: address to name."""
+    if grid.harness.carries_generation:
+        return {grid.workspace + _BARRIER_WORD: "barrier word"}
+    return {address: name.replace("_word", "") for name, address in grid.addresses.items()}
 
 
 def one_launch(harness: Harness, blocks: Index, threads: Index, rounds: int = ROUNDS, initial: Sequence[int] | None = None) -> Question:
     """One launch, from zeroed words or from ``initial`` ones."""
-    operands = addresses_of(harness.protocol)
-    words = words_of(harness.protocol)
-    grid = Grid(harness, blocks, threads, operands, rounds)
+    grid = grid_of(harness, blocks, threads, rounds)
+    words = sorted(words_of(grid))
     return Question(f"{_extents(blocks)} blocks x {_extents(threads)} threads", (grid,), tuple(zip(words, initial or [0] * len(words))))
 
 
 def two_launches(harness: Harness, blocks: Index, threads: Index, shared: bool, rounds: int = ROUNDS) -> Question:
     """Two launches of one kernel at once: on the same words (module state), or each on its own (launch state)."""
-    grids, words = [], []
-    for launch in range(2):
-        own = 0 if shared else launch
-        grids.append(Grid(harness, blocks, threads, addresses_of(harness.protocol, own), rounds, name=f"launch {launch}"))
-        words += words_of(harness.protocol, own)
+    grids = [grid_of(harness, blocks, threads, rounds, 0 if shared else launch, f"launch {launch}") for launch in range(2)]
+    words = {address for grid in grids for address in words_of(grid)}
     what = "the same words" if shared else "words of their own"
     name = f"2 launches on {what}, {_extents(blocks)} blocks x {_extents(threads)} threads"
-    return Question(name, tuple(grids), tuple((a, 0) for a in sorted(set(words))))
+    return Question(name, tuple(grids), tuple((a, 0) for a in sorted(words)))
 
 
 def launches_in_turn(harness: Harness, blocks: Index, threads: Index, count: int = 2, rounds: int = ROUNDS, initial: Sequence[int] | None = None) -> Iterator[tuple[Question, Result]]:
     """Launches one after the other on the same words, each from whatever the one before may have left."""
-    starts = {tuple(initial or [0] * len(words_of(harness.protocol)))}
+    starts = {tuple(initial or [0] * len(words_of(grid_of(harness, blocks, threads, rounds))))}
     for number in range(count):
         ends: set[tuple[int, ...]] = set()
         for start in sorted(starts):

@@ -16,6 +16,7 @@ from .ptx import CLOCK_REGISTERS, Imm, Instruction, Label, Mem, Operand, PtxErro
 from .values import compute
 
 _UNKNOWN = object()
+ALL_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Node:
     next: int
     target: int
     live: tuple[str, ...]
+    bits: tuple[int, ...]
+    """The bits that matter of each register in ``live``: values that differ in others alone behave alike."""
     entered: int
     """How many ``enter`` marks lie behind this point."""
     left: int
@@ -246,7 +249,7 @@ def _assemble(folded: dict[int, Instruction | None]) -> Program:
         if instruction.opcode[0] == "bra":
             instruction = replace(instruction, operands=())
         following, target = edges[pc]
-        nodes.append(Node(instruction, number.get(following, -1), number.get(target, -1), tuple(sorted(live[pc])), entered[pc], left[pc]))
+        nodes.append(Node(instruction, number.get(following, -1), number.get(target, -1), tuple(sorted(live[pc])), tuple(live[pc][r] for r in sorted(live[pc])), entered[pc], left[pc]))
     return Program(tuple(nodes))
 
 
@@ -267,25 +270,51 @@ def _walk(alive, settle) -> tuple[list[int], dict[int, tuple[int, int]]]:
     return order, edges
 
 
-def _liveness(alive, order, edges) -> dict[int, set[str]]:
-    live: dict[int, set[str]] = {pc: set() for pc in order}
+def _liveness(alive, order, edges) -> dict[int, dict[str, int]]:
+    """The registers that are read from each point on, with the bits of them that matter."""
+    live: dict[int, dict[str, int]] = {pc: {} for pc in order}
     changed = True
     while changed:
         changed = False
         for pc in reversed(order):
             instruction = alive[pc]
-            out = set().union(*(live[p] for p in edges[pc] if p >= 0))
-            killed = set(destinations(instruction)) if instruction.guard is None else set()
-            now = (out - killed) | set(read_registers(instruction))
+            out: dict[str, int] = {}
+            for successor in edges[pc]:
+                _demand(out, live.get(successor, {}))
+            now = dict(out)
+            if instruction.guard is None:
+                for name in destinations(instruction):
+                    now.pop(name, None)
+            _demand(now, _demanded(instruction, out))
             if now != live[pc]:
                 live[pc], changed = now, True
     return live
 
 
-def _is_dead(instruction: Instruction, edges: tuple[int, int], live: dict[int, set[str]]) -> bool:
-    if not is_local(instruction) or instruction.opcode[0] == "bra" or fence(instruction) or instruction.opcode[0] == "nanosleep":
-        return False
-    return not any(name in live[p] for name in destinations(instruction) for p in edges if p >= 0)
+def _demand(into: dict[str, int], more: dict[str, int]) -> None:
+    for name, bits in more.items():
+        into[name] = into.get(name, 0) | bits
+
+
+def _demanded(instruction: Instruction, out: dict[str, int]) -> dict[str, int]:
+    """The bits that an instruction reads, given those of its result that are read later."""
+    opcode, operands = instruction.opcode, instruction.operands
+    wanted = {name: ALL_BITS for name in read_registers(instruction)}
+    if not is_local(instruction) or len(opcode) < 2:
+        return wanted
+    if opcode[0] == "setp" and len(opcode) == 3 and opcode[1] in ("ge", "lt") and opcode[2] in ("s32", "s64") and operands[2] == Imm(0):
+        # The sign alone decides.
+        bits = 1 << int(opcode[2][1:]) - 1
+    elif opcode[0] in ("xor", "or", "and", "not", "mov") and opcode[-1] != "pred" and isinstance(operands[0], Reg) and not isinstance(operands[1], Vector):
+        bits = out.get(operands[0].name, 0)
+        if opcode[0] == "and" and isinstance(operands[2], Imm):
+            bits &= operands[2].value
+    else:
+        return wanted
+    for operand in sources(instruction):
+        if isinstance(operand, Reg) and (instruction.guard is None or operand != instruction.guard):
+            wanted[operand.name] = bits
+    return wanted
 
 
 def _marks(name: str, alive, order, edges) -> dict[int, int]:

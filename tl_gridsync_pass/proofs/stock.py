@@ -6,20 +6,21 @@ They are here to be refuted. Every thread of a block runs these texts; the leade
 
 from __future__ import annotations
 
-from ..protocol import Protocol
+from ..protocol import Protocol, Ptx
 from .harness import Harness, every_thread
 
 # TileLang 0.1.12 to 0.1.15: a counter and a generation.
 COUNTER_AND_GENERATION = Protocol(
     name="TileLang 0.1.12 to 0.1.15",
-    operands=("counter", "generation"),
-    arrive="""
+    setup=(),
+    arrive=Ptx(
+        inputs=("counter", "generation_word"),
+        text="""
 {
     .reg .b32 %column, %x, %y, %blocks, %seen, %before, %now;
     .reg .pred %bystander, %last, %same;
 
     membar.gl;
-    mov.b32 $0, 0;
     mov.u32 %column, %tid.x;
     setp.ne.u32 %bystander, %column, 0;
     @%bystander bra REJOIN;
@@ -30,17 +31,17 @@ COUNTER_AND_GENERATION = Protocol(
     mov.u32 %x, %nctaid.z;
     mul.lo.u32 %blocks, %blocks, %x;
 
-    ld.acquire.gpu.global.u32 %seen, [$2];
-    atom.add.release.gpu.global.u32 %before, [$1], 1;
+    ld.acquire.gpu.global.u32 %seen, [$1];
+    atom.add.release.gpu.global.u32 %before, [$0], 1;
     add.u32 %before, %before, 1;
     setp.eq.u32 %last, %before, %blocks;
     @!%last bra SPIN;
-    st.release.gpu.global.u32 [$1], 0;
+    st.release.gpu.global.u32 [$0], 0;
     add.u32 %now, %seen, 1;
-    st.release.gpu.global.u32 [$2], %now;
+    st.release.gpu.global.u32 [$1], %now;
     bra REJOIN;
 SPIN:
-    ld.acquire.gpu.global.u32 %now, [$2];
+    ld.acquire.gpu.global.u32 %now, [$1];
     setp.eq.u32 %same, %now, %seen;
     @%same bra SPIN;
 REJOIN:
@@ -48,19 +49,23 @@ REJOIN:
     membar.gl;
 }
 """,
-    wait="",
+    ),
+    pace=None,
+    wait=Ptx(""),
+    turn=None,
 )
 
 # TileLang 0.1.9 to 0.1.11: a counter alone, which every leader resets once it has seen it full.
 COUNTER_ALONE = Protocol(
     name="TileLang 0.1.9 to 0.1.11",
-    operands=("counter",),
-    arrive="""
+    setup=(),
+    arrive=Ptx(
+        inputs=("counter",),
+        text="""
 {
     .reg .b32 %column, %x, %y, %blocks, %count;
     .reg .pred %bystander, %short;
 
-    mov.b32 $0, 0;
     mov.u32 %column, %tid.x;
     setp.ne.u32 %bystander, %column, 0;
     @%bystander bra OUT;
@@ -71,16 +76,19 @@ COUNTER_ALONE = Protocol(
     mov.u32 %x, %nctaid.z;
     mul.lo.u32 %blocks, %blocks, %x;
 
-    atom.add.release.gpu.global.u32 %count, [$1], 1;
+    atom.add.release.gpu.global.u32 %count, [$0], 1;
 SPIN:
-    ld.acquire.gpu.global.u32 %count, [$1];
+    ld.acquire.gpu.global.u32 %count, [$0];
     setp.lt.s32 %short, %count, %blocks;
     @%short bra SPIN;
-    st.release.gpu.global.u32 [$1], 0;
+    st.release.gpu.global.u32 [$0], 0;
 OUT:
 }
 """,
-    wait="",
+    ),
+    pace=None,
+    wait=Ptx(""),
+    turn=None,
 )
 
 

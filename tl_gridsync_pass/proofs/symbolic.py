@@ -71,11 +71,17 @@ class _State:
     taint: dict[str, frozenset[int]]
     control: frozenset[int]
     visited: list[int]
+    decided: dict[int, bool] = field(default_factory=dict)
+    """Which way the path went on a predicate, by the z3 identity of its term."""
     barriers: int = 0
 
     def fork(self) -> "_State":
         path = Path(list(self.path.events), list(self.path.conditions), dict(self.path.registers), dict(self.path.probes))
-        return _State(self.node, path, dict(self.taint), self.control, list(self.visited), self.barriers)
+        return _State(self.node, path, dict(self.taint), self.control, list(self.visited), dict(self.decided), self.barriers)
+
+    def assume(self, predicate: Any, holds: bool) -> None:
+        self.decided[predicate.get_id()] = holds
+        self.path.conditions.append(predicate if holds else z3.Not(predicate))
 
 
 class _Executor:
@@ -99,13 +105,20 @@ class _Executor:
             if instruction.guard is not None:
                 predicate = state.path.registers[instruction.guard.name]
                 state.control |= state.taint.get(instruction.guard.name, _NOTHING)
-                if not isinstance(predicate, (bool, int)):
+                if not isinstance(predicate, (bool, int)) and is_local(instruction) and instruction.opcode[0] != "bra":
+                    # A choice between two register values starts no second path.
+                    self._local(state, instruction, z3.Not(predicate) if instruction.negated else predicate)
+                    state.node = node.next
+                    work.append(state)
+                    continue
+                if not isinstance(predicate, (bool, int)) and predicate.get_id() not in state.decided:
                     other = state.fork()
-                    other.path.conditions.append(predicate if instruction.negated else z3.Not(predicate))
+                    other.assume(predicate, instruction.negated)
                     other.node = node.next
                     work.append(other)
-                    state.path.conditions.append(z3.Not(predicate) if instruction.negated else predicate)
-                elif bool(predicate) == instruction.negated:
+                    state.assume(predicate, not instruction.negated)
+                holds = predicate if isinstance(predicate, (bool, int)) else state.decided[predicate.get_id()]
+                if bool(holds) == instruction.negated:
                     state.node = node.next
                     work.append(state)
                     continue
@@ -168,7 +181,7 @@ class _Executor:
         else:
             self._local(state, instruction)
 
-    def _local(self, state: _State, instruction: Instruction) -> None:
+    def _local(self, state: _State, instruction: Instruction, only_if: Any = True) -> None:
         names = destinations(instruction)
         if not names:
             return
@@ -180,6 +193,14 @@ class _Executor:
             value = compute(instruction, [self._read(o, registers) for o in sources(instruction)])
         if len(names) != 1:
             raise PtxError(f"not understood on symbolic values: {instruction.text!r}")
+        if only_if is not True:
+            taint |= state.taint.get(names[0], _NOTHING)
+            old = registers[names[0]]
+            if isinstance(value, bool) or z3.is_bool(value):
+                value = z3.If(only_if, value, old)
+            else:
+                width = 64 if "64" in instruction.opcode[-1] else 32
+                value = z3.If(only_if, *(z3.BitVecVal(v, width) if isinstance(v, int) else v for v in (value, old)))
         registers[names[0]] = value
         state.taint[names[0]] = taint
 

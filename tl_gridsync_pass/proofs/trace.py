@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .explore import Exploration, Result, State
-from .harness import Harness, Texts
-from .safety import Question, one_launch
+from .harness import Harness
+from .safety import Question, one_launch, words_of
 from .stock import COUNTER_AND_GENERATION, harness
 
 
@@ -86,17 +86,20 @@ class _Story:
 
 
 def _named(detail: str, question: Question) -> str:
+    several = len({grid.workspace for grid in question.grids}) > 1
     for grid in question.grids:
-        for name, address in zip(_operand_names(grid.harness.protocol), grid.operands):
-            detail = detail.replace(f"word {address:#x}", f"{grid.name + ' ' if grid.name and len(question.memory) > len(grid.operands) else ''}{name}")
+        for address, name in words_of(grid).items():
+            detail = detail.replace(f"word {address:#x}", f"{grid.name} {name}" if several else name)
     return detail
 
 
 def _with_operand(text: str, question: Question) -> str:
-    for i, name in enumerate(_operand_names(question.grids[0].harness.protocol)):
-        text = text.replace(f"${i + 1}", name)
+    """The instruction with the name of the word in place of its operand number."""
+    harness = question.grids[0].harness
+    for statement in (harness.protocol.arrive, harness.protocol.wait, *harness.first):
+        first = 1 if statement.output else 0
+        if text in " ".join(statement.text.split()):
+            for i, name in enumerate(statement.inputs):
+                text = text.replace(f"[${first + i}", f"[{name}")
+            return text
     return text
-
-
-def _operand_names(protocol: Texts) -> tuple[str, ...]:
-    return tuple(protocol.operands)
