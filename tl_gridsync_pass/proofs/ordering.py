@@ -128,6 +128,10 @@ def weakenings(harness: Harness) -> Iterator[Weakening]:
     for part in ("arrive", "wait"):
         for what, ptx in _weaker_texts(getattr(protocol, part)):
             yield Weakening(f"{part}: {what}", replace(harness, protocol=replace(protocol, **{part: ptx})))
+    if harness.carries_generation:
+        for i, statement in enumerate(harness.first):
+            for what, ptx in _weaker_texts(statement):
+                yield Weakening(f"first generation: {what}", replace(harness, first=(*harness.first[:i], ptx, *harness.first[i + 1 :])))
 
 
 def _weaker_texts(ptx: Ptx) -> Iterator[tuple[str, Ptx]]:

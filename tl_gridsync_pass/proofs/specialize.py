@@ -249,7 +249,9 @@ def _assemble(folded: dict[int, Instruction | None]) -> Program:
         if instruction.opcode[0] == "bra":
             instruction = replace(instruction, operands=())
         following, target = edges[pc]
-        nodes.append(Node(instruction, number.get(following, -1), number.get(target, -1), tuple(sorted(live[pc])), tuple(live[pc][r] for r in sorted(live[pc])), entered[pc], left[pc]))
+        names = tuple(sorted(live[pc]))
+        bits = tuple(live[pc][name] for name in names)
+        nodes.append(Node(instruction, number.get(following, -1), number.get(target, -1), names, bits, entered[pc], left[pc]))
     return Program(tuple(nodes))
 
 
@@ -293,7 +295,8 @@ def _liveness(alive, order, edges) -> dict[int, dict[str, int]]:
 
 def _demand(into: dict[str, int], more: dict[str, int]) -> None:
     for name, bits in more.items():
-        into[name] = into.get(name, 0) | bits
+        if bits:
+            into[name] = into.get(name, 0) | bits
 
 
 def _demanded(instruction: Instruction, out: dict[str, int]) -> dict[str, int]:
@@ -315,6 +318,12 @@ def _demanded(instruction: Instruction, out: dict[str, int]) -> dict[str, int]:
         if isinstance(operand, Reg) and (instruction.guard is None or operand != instruction.guard):
             wanted[operand.name] = bits
     return wanted
+
+
+def _is_dead(instruction: Instruction, edges: tuple[int, int], live: dict[int, dict[str, int]]) -> bool:
+    if not is_local(instruction) or instruction.opcode[0] == "bra" or fence(instruction) or instruction.opcode[0] == "nanosleep":
+        return False
+    return not any(name in live[p] for name in destinations(instruction) for p in edges if p >= 0)
 
 
 def _marks(name: str, alive, order, edges) -> dict[int, int]:
