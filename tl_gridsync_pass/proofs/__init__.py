@@ -14,6 +14,7 @@ Nothing on the compile path imports this package. It reads the protocols from
 :mod:`.stock`             the barriers that TileLang ships, written down from their behaviour
 :mod:`.memory_model`      the axioms of the PTX memory model for z3
 :mod:`.litmus`            litmus tests whose verdicts are known
+:mod:`.emission`          the harness that a generated kernel has, read from its source
 :mod:`.ordering`          the barrier's events under those axioms, and each of their weakenings
 :mod:`.mutants`           planted faults, and which check catches each
 :mod:`.report`            runs all of it and prints the tables

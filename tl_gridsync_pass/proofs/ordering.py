@@ -29,7 +29,24 @@ from .safety import grid_of
 from .specialize import specialize
 from .symbolic import Path, Probe, joined, paths
 
+# Blocks, threads and rounds that the shipped barrier is asked about.
+GRIDS: tuple[tuple[Index, Index, int], ...] = (((2, 1, 1), (2, 1, 1), 2), ((3, 1, 1), (1, 1, 1), 1))
+
+# Weakenings that admit no hazard, and why what they weaken stands in the text all the same.
+NEEDED_FOR_NO_HAZARD = {
+    "arrive: ld.relaxed.gpu.global.u32 $0, [$2]; gpu to cta": (
+        "the acquire of the barrier before orders the store that it must see, and the release after it keeps the next store from it; "
+        "gpu scope makes it an atomic access, so that the compiler neither drops nor repeats it"
+    ),
+    "arrive: st.relaxed.gpu.global.u32 [$1], 0; gpu to cta": (
+        "the release of the generation orders it before every arrival of the next round; gpu scope keeps it morally strong with them, "
+        "which PTX asks for before it promises atomicity"
+    ),
+}
+
 HAZARDS = ("read after write", "write after read", "write after write")
+# Not a hazard: that every thread gets past the barrier with what it should see.
+PASSES = "passes"
 
 
 @dataclass(frozen=True)
@@ -80,7 +97,7 @@ class _Probes:
         if number != self.at:
             return []
         before = mark == "enter"
-        if self.hazard == "read after write":
+        if self.hazard in ("read after write", PASSES):
             if before:
                 return [_probe("W", self.t, 1, "before")]
             return [_probe("R", u, 0, "after") for u in self.others]
@@ -100,6 +117,9 @@ def _probe(kind: str, word: int, value: int, when: str) -> Probe:
 
 def _hazards(hazard: str, model: Model, found: list[dict[Probe, int]]) -> Iterator[Any]:
     threads = range(len(found))
+    if hazard == PASSES:
+        yield z3.And(*(model.reads_from(found[u][_probe("W", u, 1, "before")], found[t][_probe("R", u, 0, "after")]) for t in threads for u in threads if t != u))
+        return
     for t, u in ((t, u) for t in threads for u in threads if t != u):
         if hazard == "read after write":
             yield z3.Not(model.reads_from(found[u][_probe("W", u, 1, "before")], found[t][_probe("R", u, 0, "after")]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .explore import Exploration, Result, State
 from .harness import Harness
 from .safety import Question, one_launch, words_of
@@ -16,7 +18,11 @@ def render(question: Question, result: Result) -> str:
         text = "reaches the barrier" if step.text.startswith("enter ") else step.text
         detail = f"   {_named(step.detail, question)}" if step.detail else ""
         lines.append(f"{number:4}  {exploration.name(step.block, step.thread)}: {_with_operand(text, question)}{detail}")
-    lines.append(f"   => {result.violation.kind}: {_named(result.violation.text, question)}" if result.violation else "   no violation")
+    if result.violation is None:
+        lines.append("   no violation")
+    else:
+        found = re.sub("'([^']*)'", lambda quoted: f"'{_with_operand(quoted[1], question)}'", result.violation.text)
+        lines.append(f"   => {result.violation.kind}: {_named(found, question)}")
     return "\n".join(lines)
 
 
@@ -94,12 +100,11 @@ def _named(detail: str, question: Question) -> str:
 
 
 def _with_operand(text: str, question: Question) -> str:
-    """The instruction with the name of the word in place of its operand number."""
+    """The instruction with the names of its registers in place of their operand numbers."""
     harness = question.grids[0].harness
     for statement in (harness.protocol.arrive, harness.protocol.wait, *harness.first):
-        first = 1 if statement.output else 0
         if text in " ".join(statement.text.split()):
-            for i, name in enumerate(statement.inputs):
-                text = text.replace(f"[${first + i}", f"[{name}")
+            for i, name in enumerate(([statement.output] if statement.output else []) + list(statement.inputs)):
+                text = text.replace(f"${i}", name)
             return text
     return text
