@@ -94,7 +94,7 @@ def _litmus() -> Iterator[str]:
 def _ordering() -> Iterator[str]:
     yield "## What the barrier orders"
     yield ""
-    yield "| protocol | grid | barrier | hazard | possible | paths | seconds |"
+    yield "| protocol | grid | barrier | hazard | possible | combinations of paths | seconds |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for protocol in PROTOCOLS.values():
         for blocks, threads, rounds in ordering.GRIDS:
