@@ -10,7 +10,7 @@ from tl_gridsync_pass import protocol
 from tl_gridsync_pass.proofs.ptx import Imm, Instruction, Mem, PtxError, Reg, access, parse
 from tl_gridsync_pass.proofs.values import compute, read_modify_write
 
-STATEMENTS = [s for p in protocol.PROTOCOLS.values() for s in (*p.setup, p.arrive, p.pace, p.wait, p.turn) if s is not None] + [protocol.FIRST_GENERATION]
+STATEMENTS = [s for p in protocol.PROTOCOLS.values() for s in (*p.entry, *p.setup, p.arrive, p.pace, p.wait, p.bounded_wait, p.turn) if s is not None]
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: " ".join(s.text.split())[:40])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 from ..lowering import DEVICE_MODULE
-from ..protocol import LAUNCH, LAUNCH_RANKED, MODULE, RANKED_ABOVE, Protocol
+from ..protocol import MODULE, Protocol, for_grid
 from .harness import Harness, Index, all_blocks
 
 _CALL = "arrive_and_wait"
@@ -88,7 +88,7 @@ def _protocol(state: str, blocks: int) -> Protocol:
         return MODULE
     if state != "launch":
         raise EmissionError(f"an unknown state: {state!r}")
-    return LAUNCH_RANKED if blocks > RANKED_ABOVE else LAUNCH
+    return for_grid(blocks)
 
 
 def _is_block_barrier(statement: ast.stmt) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from ..protocol import FIRST_GENERATION, WORKSPACE, Protocol, Ptx, pause_cycles
+from ..protocol import Protocol, Ptx, pause_cycles
 from .ptx import Imm, Instruction, Label, Operand, PtxError, Reg, fence, is_block_barrier, is_memory, parse
 
 Index = tuple[int, int, int]
@@ -52,8 +52,6 @@ class Harness:
         ``(ctaid) -> bool``: whether that block runs the barrier at all.
     split : bool
         Whether arrive and wait are apart: the block passes a ``bar.sync`` of its own between them.
-    first : tuple of Ptx
-        What every thread runs at the start of the kernel, where the protocol carries its generation along.
     paced : bool
         Whether the pause before the first poll is run. Left out by default: once :func:`require_inert` has seen
         that it touches nothing, it is only a delay, and every delay is explored anyway.
@@ -67,14 +65,13 @@ class Harness:
     block_barrier_after: bool = True
     participates: Callable[[Index], bool] = every_block
     split: bool = False
-    first: tuple[Ptx, ...] = (WORKSPACE, FIRST_GENERATION)
     paced: bool = False
     blocks: Callable[[Index], int] = all_blocks
 
     @property
-    def carries_generation(self) -> bool:
-        """Whether the generation is carried from barrier to barrier in a register of the leader."""
-        return self.protocol.turn is not None
+    def uses_workspace(self) -> bool:
+        """Whether the barrier's word is the driver's, and not a variable of the module."""
+        return any("%envreg1" in statement.text for statement in self.protocol.entry)
 
 
 @dataclass(frozen=True)
@@ -137,9 +134,8 @@ def program(grid: Grid, ctaid: Index, tid: Index) -> list[Instruction]:
         require_inert(harness.protocol.pace)
     registers = _Registers(grid)
     out: list[Instruction] = []
-    if harness.carries_generation:
-        for statement in harness.first:
-            out += registers.emit(statement, len(out))
+    for statement in harness.protocol.entry:
+        out += registers.emit(statement, len(out))
     for number in range(grid.rounds):
         out.append(_mark("enter", number))
         if harness.participates(ctaid):
@@ -175,7 +171,9 @@ def _barrier(harness: Harness, registers: "_Registers", leads: bool, start: int)
 
     if harness.block_barrier_before:
         out.append(_block_barrier())
-    emit(*protocol.setup, protocol.arrive)
+    # As device.py does, what the entry has computed is not computed again.
+    computed = {statement.output for statement in protocol.entry}
+    emit(*(s for s in protocol.setup if s.output not in computed), protocol.arrive)
     if harness.split:
         out.append(_block_barrier())
     emit(protocol.pace if harness.paced else None, protocol.wait, protocol.turn)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..protocol import ADDEND, FIRST_GENERATION, LAUNCH, LAUNCH_RANKED, MODULE, NEXT_GENERATION, PROTOCOLS, WORD, WORKSPACE, Protocol, Ptx
+from ..protocol import ADDEND, FIRST_GENERATION, FIRST_WORD, LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MODULE, NEXT_GENERATION, STRIPE_ADDEND, STRIPE_SIZE, WORD, WORKSPACE, Protocol, Ptx
 from .harness import Harness, Index
 from .ordering import first_hazard
-from .safety import launches_in_turn, one_launch
+from .safety import launches_in_turn, one_launch, rounds_for
 
 # The grids that mutants are tried on: smallest first, with every axis of blocks and of threads in use.
 SHAPES: tuple[tuple[Index, Index], ...] = (
@@ -66,10 +66,11 @@ def moved_after(ptx: Ptx, line: str, anchor: str) -> Ptx:
 
 def mutants() -> Iterator[Mutant]:
     """Every planted fault, by protocol."""
-    for protocol in PROTOCOLS.values():
+    for protocol in (LAUNCH, LAUNCH_RANKED, MODULE):
         yield from _around(protocol)
     for protocol in (LAUNCH, LAUNCH_RANKED):
         yield from _launch(protocol)
+    yield from _striped()
     yield from _module()
 
 
@@ -106,10 +107,7 @@ def _launch(protocol: Protocol) -> Iterator[Mutant]:
         return Mutant(f"{protocol.name}: {name}", replace(harness, protocol=replace(protocol, **statements)))
 
     def setup(name: str, old: Ptx, new: Ptx) -> Mutant:
-        return Mutant(f"{protocol.name}: {name}", replace(harness, protocol=replace(protocol, setup=tuple(new if s is old else s for s in protocol.setup))))
-
-    def first(name: str, *statements: Ptx) -> Mutant:
-        return Mutant(f"{protocol.name}: {name}", replace(harness, first=statements))
+        return Mutant(f"{protocol.name}: {name}", replace(harness, protocol=_exchanged(protocol, old, new)))
 
     yield setup("block (0,0,0) adds 1", ADDEND, edited(ADDEND, "selp.b32 $0, %x, 1, %first", "selp.b32 $0, 1, 1, %first"))
     yield setup("every block adds what block (0,0,0) adds", ADDEND, edited(ADDEND, "selp.b32 $0, %x, 1, %first", "selp.b32 $0, %x, %x, %first"))
@@ -119,9 +117,9 @@ def _launch(protocol: Protocol) -> Iterator[Mutant]:
     yield setup("word at offset 0 of the workspace", WORD, edited(WORD, "%lane, %lane, 4", "%lane, %lane, 0"))
     yield setup("word at offset 8 of the workspace", WORD, edited(WORD, "%lane, %lane, 4", "%lane, %lane, 8"))
     yield setup("halves of the workspace's address exchanged", WORKSPACE, edited(WORKSPACE, "{%lo, %hi}", "{%hi, %lo}"))
-    yield first("first generation read at offset 0", WORKSPACE, edited(FIRST_GENERATION, "[$1+4]", "[$1]"))
-    yield first("first generation taken for zero by all blocks, after a launch that left it set", WORKSPACE, edited(FIRST_GENERATION, "@%reads ld.relaxed.gpu.global.u32 $0, [$1+4];", ""))
-    yield first("every thread but the leader reads the first generation", WORKSPACE, edited(FIRST_GENERATION, "@%reads ld", "@!%reads ld"))
+    yield setup("first generation read at offset 0", FIRST_WORD, edited(FIRST_WORD, "$0, $1, 4", "$0, $1, 0"))
+    yield setup("first generation taken for zero", FIRST_GENERATION, edited(FIRST_GENERATION, "@%reads ld.relaxed.gpu.global.u32 $0, [$1];", ""))
+    yield setup("every thread but the leader reads the first generation", FIRST_GENERATION, edited(FIRST_GENERATION, "@%reads ld", "@!%reads ld"))
     yield changed("generation not advanced", turn=edited(NEXT_GENERATION, "0x80000000", "0"))
     yield changed("generation advanced by the wrong bit", turn=edited(NEXT_GENERATION, "0x80000000", "0x40000000"))
     yield changed("the count is polled, not the generation", wait=edited(protocol.wait, "setp.ge.s32 %same, %now, 0", "setp.eq.u32 %same, %now, 0"))
@@ -133,6 +131,29 @@ def _launch(protocol: Protocol) -> Iterator[Mutant]:
     line = next(one.strip() for one in protocol.arrive.text.splitlines() if one.strip().startswith(f"{kind}."))
     yield changed("release fence after the arrival", arrive=moved_after(protocol.arrive, "fence.release.gpu;", line))
     yield changed("arrival exchanges instead of adding", arrive=edited(protocol.arrive, ".global.add.u32" if kind == "atom" else line, ".global.exch.b32" if kind == "atom" else "st.relaxed.gpu.global.u32 [$0], $1;"))
+
+
+def _exchanged(protocol: Protocol, old: Ptx, new: Ptx) -> Protocol:
+    """The protocol with one of its computing statements exchanged for another, wherever it stands."""
+    entry, setup = (tuple(new if s == old else s for s in statements) for statements in (protocol.entry, protocol.setup))
+    if (entry, setup) == (protocol.entry, protocol.setup):
+        raise ValueError(f"{protocol.name} has no such statement, so the mutant cannot be planted")
+    return replace(protocol, entry=entry, setup=setup)
+
+
+def _striped() -> Iterator[Mutant]:
+    p = LAUNCH_STRIPED
+
+    def of(name: str, protocol: Protocol) -> Mutant:
+        return Mutant(f"{p.name}: {name}", Harness(protocol))
+
+    yield of("no stripe has a first block", _exchanged(p, STRIPE_ADDEND, edited(STRIPE_ADDEND, "%first, %x, 4", "%first, %x, 0")))
+    yield of("stripes counted one block short", _exchanged(p, STRIPE_SIZE, edited(STRIPE_SIZE, "sub.u32 %size, 3,", "sub.u32 %size, 2,")))
+    yield of("one stripe is not waited for", replace(p, wait=edited(p.wait, "    and.b32 %c, %c, %d;\n", "")))
+    yield of("any stripe opens the barrier", replace(p, wait=edited(p.wait, "and.b32 %a, %a, %c", "or.b32 %a, %a, %c")))
+    yield of("generation not advanced", replace(p, turn=edited(NEXT_GENERATION, "0x80000000", "0")))
+    yield of("no acquire after the polls", replace(p, wait=edited(p.wait, "fence.acquire.gpu;", "")))
+    yield of("arrives without release", replace(p, arrive=edited(p.arrive, "fence.release.gpu;", "")))
 
 
 def _module() -> Iterator[Mutant]:
@@ -172,8 +193,9 @@ def catch(mutant: Mutant) -> Caught:
 
 
 def _interleavings(harness: Harness) -> Caught:
-    for blocks, threads in SHAPES:
-        question = one_launch(harness, blocks, threads)
+    striped = harness.protocol.name == LAUNCH_STRIPED.name
+    for blocks, threads in (((4, 1, 1), (1, 1, 1)),) if striped else SHAPES:
+        question = one_launch(harness, blocks, threads, rounds_for(harness.protocol))
         result = question.exploration().run()
         if result.violation is not None:
             return Caught("interleavings", f"{result.violation.kind} on {question.name} after {len(result.trace)} steps")
@@ -181,6 +203,8 @@ def _interleavings(harness: Harness) -> Caught:
 
 
 def _next_launch(harness: Harness) -> Caught:
+    if harness.protocol.name == LAUNCH_STRIPED.name:
+        return Caught(None)
     for question, result in launches_in_turn(harness, (2, 1, 1), (1, 1, 1), rounds=1):
         if result.violation is not None:
             return Caught("interleavings", f"{result.violation.kind} in {question.name}")

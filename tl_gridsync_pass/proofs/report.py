@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from ..protocol import LAUNCH, MODULE, PROTOCOLS
+from ..protocol import LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MODULE, PROTOCOLS
 from . import litmus, mutants, ordering, safety, stock, trace
 from .harness import Harness
 
@@ -29,16 +29,16 @@ def lines() -> Iterator[str]:
 def _interleavings() -> Iterator[str]:
     yield "## Every interleaving"
     yield ""
-    yield f"{safety.ROUNDS} barriers a launch."
+    yield f"{safety.ROUNDS} barriers a launch, {safety.rounds_for(LAUNCH_STRIPED)} of the striped protocol."
     yield ""
     yield "| protocol | launches | states | steps | seconds | found |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for protocol in PROTOCOLS.values():
-        for blocks, threads in safety.SHAPES:
-            yield _row(protocol.name, safety.one_launch(Harness(protocol), blocks, threads))
+        for blocks, threads in safety.shapes_for(protocol):
+            yield _row(protocol.name, safety.one_launch(Harness(protocol), blocks, threads, safety.rounds_for(protocol)))
     for name in ("launch", "launch, ranked"):
         yield _row(name, safety.two_launches(Harness(PROTOCOLS[name]), (2, 1, 1), (2, 1, 1), shared=False))
-    for protocol in PROTOCOLS.values():
+    for protocol in (LAUNCH, LAUNCH_RANKED, MODULE):
         for question, result in safety.launches_in_turn(Harness(protocol), (3, 1, 1), (1, 1, 1)):
             yield _row(protocol.name, question, result)
 
@@ -97,7 +97,7 @@ def _ordering() -> Iterator[str]:
     yield "| protocol | grid | barrier | hazard | possible | combinations of paths | seconds |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for protocol in PROTOCOLS.values():
-        for blocks, threads, rounds in ordering.GRIDS:
+        for blocks, threads, rounds in ordering.grids_for(protocol):
             for at in range(rounds):
                 for hazard in ordering.HAZARDS:
                     a = ordering.ask(Harness(protocol), hazard, blocks, threads, rounds, at)

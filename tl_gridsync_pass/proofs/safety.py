@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..protocol import ADDRESSES, Protocol
+from ..protocol import ADDRESSES, LAUNCH_STRIPED, STRIPES, Protocol
 from .explore import Exploration, Result
 from .harness import Grid, Harness, Index
 
@@ -32,6 +32,23 @@ _LAUNCH_STRIDE = 0x1000
 _WORD_STRIDE = 0x100
 # The barrier's word of the driver's workspace, in bytes from its start (cooperative_groups/details/driver_abi.h).
 _BARRIER_WORD = 4
+# The table of stripes, as laid out in protocol.py: bytes from one stripe to the next and from slot to slot.
+_STRIPE_BYTES, _SLOT_BYTES, _SLOTS = 4096, 32, 128
+# All launches of a module share the table; it lies apart from their workspaces.
+_TABLE = 0x9_0000_0000
+
+# Grids with a block for every stripe, and with two for one; fewer blocks leave a stripe that never fills.
+STRIPED_SHAPES: tuple[tuple[Index, Index], ...] = (((4, 1, 1), (1, 1, 1)), ((2, 2, 1), (1, 2, 1)), ((5, 1, 1), (1, 1, 1)))
+
+
+def shapes_for(protocol: Protocol) -> tuple[tuple[Index, Index], ...]:
+    """The grids that a protocol is explored on."""
+    return STRIPED_SHAPES if protocol.name == LAUNCH_STRIPED.name else SHAPES
+
+
+def rounds_for(protocol: Protocol) -> int:
+    """How many barriers a launch is explored for: two suffice to use both generations, and are what four words allow."""
+    return 2 if protocol.name == LAUNCH_STRIPED.name else ROUNDS
 
 
 @dataclass(frozen=True)
@@ -43,26 +60,33 @@ class Question:
     memory: tuple[tuple[int, int], ...]
 
     def exploration(self, allow_early_release: bool = False) -> Exploration:
-        return Exploration(list(self.grids), dict(self.memory), allow_early_release=allow_early_release)
+        widths = {address: 64 for grid in self.grids for address, name in words_of(grid).items() if name == "owner"}
+        return Exploration(list(self.grids), dict(self.memory), widths, allow_early_release)
 
 
 def grid_of(harness: Harness, blocks: Index, threads: Index, rounds: int, launch: int = 0, name: str = "") -> Grid:
     """A launch with a workspace of its own, and words of its own for whatever else the protocol takes."""
     workspace = _FIRST_ADDRESS + launch * _LAUNCH_STRIDE
     addresses = {word: workspace + (i + 1) * _WORD_STRIDE for i, word in enumerate(_other_words(harness.protocol))}
+    if "table" in addresses:
+        addresses["table"] = _TABLE
     return Grid(harness, blocks, threads, workspace, addresses, rounds, name)
 
 
 def _other_words(protocol: Protocol) -> list[str]:
     """The addresses that the protocol takes and does not compute from the workspace."""
-    computed = {statement.output for statement in protocol.setup}
-    taken = [name for s in (*protocol.setup, protocol.arrive, protocol.wait) for name in s.inputs if name in ADDRESSES]
+    computed = {statement.output for statement in (*protocol.entry, *protocol.setup)}
+    taken = [name for s in (*protocol.entry, *protocol.setup, protocol.arrive, protocol.wait) for name in s.inputs if name in ADDRESSES]
     return [name for name in dict.fromkeys(taken) if name not in computed]
 
 
 def words_of(grid: Grid) -> dict[int, str]:
     """The words that the barrier of a launch owns: address to name."""
-    if grid.harness.carries_generation:
+    if "table" in grid.addresses:
+        slot, table = (grid.workspace >> 6) % _SLOTS, grid.addresses["table"]
+        words = {table + _STRIPE_BYTES * i + _SLOT_BYTES * slot: f"stripe {i}" for i in range(STRIPES)}
+        return {**words, table + _STRIPE_BYTES * STRIPES + 8 * slot: "owner"}
+    if grid.harness.uses_workspace:
         return {grid.workspace + _BARRIER_WORD: "barrier word"}
     return {address: name.replace("_word", "") for name, address in grid.addresses.items()}
 

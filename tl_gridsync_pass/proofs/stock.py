@@ -12,6 +12,7 @@ from .harness import Harness, every_thread
 # TileLang 0.1.12 to 0.1.15: a counter and a generation.
 COUNTER_AND_GENERATION = Protocol(
     name="TileLang 0.1.12 to 0.1.15",
+    entry=(),
     setup=(),
     arrive=Ptx(
         inputs=("counter", "generation_word"),
@@ -52,12 +53,14 @@ REJOIN:
     ),
     pace=None,
     wait=Ptx(""),
+    bounded_wait=Ptx(""),
     turn=None,
 )
 
 # TileLang 0.1.9 to 0.1.11: a counter alone, which every leader resets once it has seen it full.
 COUNTER_ALONE = Protocol(
     name="TileLang 0.1.9 to 0.1.11",
+    entry=(),
     setup=(),
     arrive=Ptx(
         inputs=("counter",),
@@ -88,6 +91,7 @@ OUT:
     ),
     pace=None,
     wait=Ptx(""),
+    bounded_wait=Ptx(""),
     turn=None,
 )
 

@@ -102,7 +102,7 @@ def _named(detail: str, question: Question) -> str:
 def _with_operand(text: str, question: Question) -> str:
     """The instruction with the names of its registers in place of their operand numbers."""
     harness = question.grids[0].harness
-    for statement in (harness.protocol.arrive, harness.protocol.wait, *harness.first):
+    for statement in (harness.protocol.arrive, harness.protocol.wait, *harness.protocol.entry):
         if text in " ".join(statement.text.split()):
             for i, name in enumerate(([statement.output] if statement.output else []) + list(statement.inputs)):
                 text = text.replace(f"${i}", name)
