@@ -10,7 +10,7 @@ from tl_gridsync_pass.proofs import report, safety, stock, trace
 from tl_gridsync_pass.proofs.explore import Exploration, TooManyStates
 from tl_gridsync_pass.proofs.harness import Grid, Harness, require_inert
 from tl_gridsync_pass.proofs.ptx import PtxError
-from tl_gridsync_pass.protocol import LAUNCH, LAUNCH_RANKED, MODULE, PROTOCOLS, Protocol, Ptx
+from tl_gridsync_pass.protocol import LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MODULE, PROTOCOLS, Protocol, Ptx
 
 SHIPPED = pytest.mark.parametrize("protocol", (LAUNCH, LAUNCH_RANKED, MODULE), ids=lambda p: p.name)
 
@@ -143,3 +143,26 @@ def test_symmetry_keeps_the_answer():
         assert len(reduced.trace) == len(unreduced.trace)
         assert reduced.violation is not None or unreduced.states > reduced.states
         assert reduced.final_memories == unreduced.final_memories or reduced.violation is not None
+
+
+def test_all_blocks_of_a_launch_find_the_same_slot():
+    """Each block counts itself in the slot that it found, and waits for three."""
+    wait = "{ .reg .b32 %a; .reg .pred %p; POLL: ld.relaxed.gpu.global.u32 %a, [$0]; setp.ne.u32 %p, %a, 3; @%p bra POLL; }"
+    count = Ptx("red.relaxed.gpu.global.add.u32 [$0], 1;", inputs=("stripes",))
+    protocol = Protocol("claim", LAUNCH_STRIPED.entry[:2], (), count, None, Ptx(wait, inputs=("stripes",)), Ptx(""), None)
+    grid = safety.grid_of(Harness(protocol), (3, 1, 1), (1, 1, 1), rounds=1)
+    words = safety.words_of(grid)
+    widths = {address: 64 for address, name in words.items() if name == "owner"}
+    result = Exploration([grid], {address: 0 for address in words}, widths).run()
+    assert result.violation is None
+    assert {memory[-1] for memory in result.final_memories} == {grid.workspace}
+
+
+def test_first_generation_of_another_stripe_would_hang():
+    """What the striped protocol must not do: a stripe flips before the blocks of the others have started."""
+    everyone = next(s for s in LAUNCH_STRIPED.entry if s.output == "first_word")
+    first = replace(everyone, text=everyone.text.replace("cvt.u64.u32 %own, $3;", "mov.u64 %own, 0;"))
+    assert first != everyone
+    protocol = replace(LAUNCH_STRIPED, entry=tuple(first if s == everyone else s for s in LAUNCH_STRIPED.entry))
+    result = safety.one_launch(Harness(protocol), (4, 1, 1), (1, 1, 1), rounds=1).exploration().run()
+    assert result.violation.kind == "no end"

@@ -216,7 +216,16 @@ def _memory_model(harness: Harness) -> Caught:
     return Caught(None) if answer is None else Caught("memory model", f"{answer.hazard} admitted")
 
 
-_CHECKS: tuple[Callable[[Harness], Caught], ...] = (_interleavings, _next_launch, _memory_model)
+def _second_round(harness: Harness) -> Caught:
+    """For the striped protocol, whose first check stops after one round."""
+    if harness.protocol.name != LAUNCH_STRIPED.name:
+        return Caught(None)
+    question = one_launch(harness, (4, 1, 1), (1, 1, 1), rounds=2)
+    result = question.exploration().run()
+    return Caught(None) if result.violation is None else Caught("interleavings", f"{result.violation.kind} on {question.name}, 2 rounds")
+
+
+_CHECKS: tuple[Callable[[Harness], Caught], ...] = (_interleavings, _next_launch, _memory_model, _second_round)
 
 
 @lru_cache(maxsize=1)

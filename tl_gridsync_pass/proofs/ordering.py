@@ -22,10 +22,10 @@ from typing import Any
 
 import z3
 
-from ..protocol import CLAIM_STRIPES, FIRST_GENERATION, LAUNCH_STRIPED, Protocol, Ptx
+from ..protocol import FIRST_GENERATION, LAUNCH_STRIPED, Protocol, Ptx
 from .harness import Grid, Harness, Index, indices
 from .memory_model import Model, Place
-from .safety import grid_of
+from .safety import grid_of, with_slot_taken
 from .specialize import specialize
 from .symbolic import Path, Probe, joined, paths
 
@@ -69,7 +69,7 @@ def ask(
     where an execution is to be shown.
     """
     started = time.perf_counter()
-    grid = grid_of(replace(harness, paced=False, protocol=_with_slot_taken(harness.protocol)), blocks, threads, rounds)
+    grid = grid_of(replace(harness, paced=False, protocol=with_slot_taken(harness.protocol)), blocks, threads, rounds)
     everyone = [(b, ctaid, tid) for b, ctaid in enumerate(grid.block_indices()) for tid in indices(threads)]
     places = [Place(b) for b, _, _ in everyone]
     every: list[list[Path]] = []
@@ -87,12 +87,6 @@ def ask(
         if model.possible(z3.Or(*_hazards(hazard, model, found))):
             return Answer(hazard, True, tuple(model.witness()), count, time.perf_counter() - started)
     return Answer(hazard, False, (), count, time.perf_counter() - started)
-
-
-def _with_slot_taken(protocol: Protocol) -> Protocol:
-    """The protocol with its slot of the table already found: that all blocks find the same one is explored in :mod:`.safety`."""
-    found = replace(CLAIM_STRIPES, inputs=(), text="mov.u64 $0, 0x900000000;", pure=True)
-    return replace(protocol, entry=tuple(found if s == CLAIM_STRIPES else s for s in protocol.entry))
 
 
 def grids_for(protocol: Protocol) -> tuple[tuple[Index, Index, int], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..protocol import ADDRESSES, LAUNCH_STRIPED, STRIPES, Protocol
+from ..protocol import ADDRESSES, CLAIM_STRIPES, LAUNCH_STRIPED, STRIPES, Protocol
 from .explore import Exploration, Result
 from .harness import Grid, Harness, Index
 
@@ -38,7 +38,7 @@ _STRIPE_BYTES, _SLOT_BYTES, _SLOTS = 4096, 32, 128
 _TABLE = 0x9_0000_0000
 
 # Grids with a block for every stripe, and with two for one; fewer blocks leave a stripe that never fills.
-STRIPED_SHAPES: tuple[tuple[Index, Index], ...] = (((4, 1, 1), (1, 1, 1)), ((2, 2, 1), (1, 2, 1)), ((5, 1, 1), (1, 1, 1)))
+STRIPED_SHAPES: tuple[tuple[Index, Index], ...] = (((4, 1, 1), (1, 1, 1)), ((2, 2, 1), (1, 1, 1)))
 
 
 def shapes_for(protocol: Protocol) -> tuple[tuple[Index, Index], ...]:
@@ -47,8 +47,17 @@ def shapes_for(protocol: Protocol) -> tuple[tuple[Index, Index], ...]:
 
 
 def rounds_for(protocol: Protocol) -> int:
-    """How many barriers a launch is explored for: two suffice to use both generations, and are what four words allow."""
-    return 2 if protocol.name == LAUNCH_STRIPED.name else ROUNDS
+    """How many barriers a launch is explored for: with four words to poll one after the other, fewer."""
+    return 1 if protocol.name == LAUNCH_STRIPED.name else ROUNDS
+
+
+def with_slot_taken(protocol: Protocol) -> Protocol:
+    """The protocol with its slot of the table already found, which keeps the claim out of the state space.
+
+    That all blocks of a launch find the same slot is a question of its own.
+    """
+    found = replace(CLAIM_STRIPES, inputs=(), text=f"mov.u64 $0, {_TABLE:#x};")
+    return replace(protocol, entry=tuple(found if s == CLAIM_STRIPES else s for s in protocol.entry))
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,8 @@ def _other_words(protocol: Protocol) -> list[str]:
 
 def words_of(grid: Grid) -> dict[int, str]:
     """The words that the barrier of a launch owns: address to name."""
+    if grid.harness.protocol.name == LAUNCH_STRIPED.name and "table" not in grid.addresses:
+        return {_TABLE + _STRIPE_BYTES * i: f"stripe {i}" for i in range(STRIPES)}
     if "table" in grid.addresses:
         slot, table = (grid.workspace >> 6) % _SLOTS, grid.addresses["table"]
         words = {table + _STRIPE_BYTES * i + _SLOT_BYTES * slot: f"stripe {i}" for i in range(STRIPES)}
@@ -93,7 +104,7 @@ def words_of(grid: Grid) -> dict[int, str]:
 
 def one_launch(harness: Harness, blocks: Index, threads: Index, rounds: int = ROUNDS, initial: Sequence[int] | None = None) -> Question:
     """One launch, from zeroed words or from ``initial`` ones."""
-    grid = grid_of(harness, blocks, threads, rounds)
+    grid = grid_of(replace(harness, protocol=with_slot_taken(harness.protocol)), blocks, threads, rounds)
     words = sorted(words_of(grid))
     return Question(f"{_extents(blocks)} blocks x {_extents(threads)} threads", (grid,), tuple(zip(words, initial or [0] * len(words))))
 
