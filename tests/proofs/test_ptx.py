@@ -23,7 +23,7 @@ def test_parses_all_that_ships(statement):
 @pytest.mark.parametrize(
     "text",
     [
-        "frobnicate.u32 %a, %b;",
+        ".reg .b32 %a; popc.b32 %a, %a;",
         ".reg .b32 %a; ld.relaxed.gpu.shared.u32 %a, [16];",
         ".reg .b32 %a; ld.relaxed.global.u32 %a, [16];",
         ".reg .b32 %a; ld.release.gpu.global.u32 %a, [16];",
@@ -89,3 +89,23 @@ def test_computes_on_z3_terms_as_on_numbers(a, b):
 def test_inc_and_dec_wrap_as_ptx_says():
     assert [read_modify_write("inc", "u32", old, [3]) for old in (0, 2, 3, 9)] == [1, 3, 0, 0]
     assert [read_modify_write("dec", "u32", old, [3]) for old in (0, 1, 3, 9)] == [3, 0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("add.u32", (2**32 - 1, 2), 1),
+        ("sub.u32", (1, 2), 2**32 - 1),
+        ("mul.lo.u32", (2**31, 3), 2**31),
+        ("and.b32", (0b1100, 0b1010), 0b1000),
+        ("or.b32", (0b1100, 0b1010), 0b1110),
+        ("xor.b32", (0b1100, 0b1010), 0b0110),
+        ("setp.ge.s32", (2**31, 0), False),
+        ("setp.ge.u32", (2**31, 0), True),
+        ("shr.s32", (2**31, 31), 2**32 - 1),
+        ("shr.u32", (2**31, 31), 1),
+        ("min.s32", (2**32 - 1, 1), 2**32 - 1),
+    ],
+)
+def test_computes_what_ptx_says(name, arguments, expected):
+    assert compute(Instruction(tuple(name.split(".")), (Reg("d"), *map(Imm, arguments))), list(arguments)) == expected
