@@ -375,18 +375,23 @@ NONE:
 """,
 )
 
+# The own stripe's word, and no other: a stripe flips once its own blocks have arrived, so another one's may
+# already show the next generation while this block has yet to start.
 FIRST_STRIPED_WORD = Ptx(
     output="first_word",
-    inputs=("workspace", "stripes"),
+    inputs=("workspace", "stripes", "stripe_offset"),
     pure=True,
     text="""
 {
+    .reg .b64 %own;
     .reg .pred %none;
     add.u64 $0, $1, 4;
     setp.eq.u64 %none, $1, 0;
     @%none mov.u64 $0, 0;
+    cvt.u64.u32 %own, $3;
+    add.u64 %own, %own, $2;
     setp.ne.u64 %none, $2, 0;
-    @%none mov.u64 $0, $2;
+    @%none mov.u64 $0, %own;
 }
 """,
 )
@@ -563,7 +568,7 @@ DONE:
 )
 
 _ENTRY = (WORKSPACE, FIRST_WORD, FIRST_GENERATION, ADDEND)
-_STRIPED_ENTRY = (WORKSPACE, CLAIM_STRIPES, FIRST_STRIPED_WORD, FIRST_GENERATION, STRIPE_OFFSET, STRIPE_SIZE, STRIPE_ADDEND, ADDEND)
+_STRIPED_ENTRY = (WORKSPACE, CLAIM_STRIPES, STRIPE_OFFSET, FIRST_STRIPED_WORD, FIRST_GENERATION, STRIPE_SIZE, STRIPE_ADDEND, ADDEND)
 _SETUP = (WORKSPACE, WORD)
 # Arrivals without a result and a short fixed pause: the fastest up to a few blocks per multiprocessor.
 LAUNCH = Protocol("launch", _ENTRY, _SETUP, ARRIVE, PACE, WAIT, BOUNDED_WAIT, NEXT_GENERATION)

@@ -1,0 +1,245 @@
+"""Stress the barrier on a GPU: ``python stress/run.py --out stress.json``.
+
+Runs the message-passing kernel over grid and block shapes, states, streams and graphs, and says how many
+stale reads it saw; then the same with weakened protocols, to see whether this GPU ever shows what they allow.
+``barriers`` counts grid barriers (rounds), ``block_barriers`` how often a block passed one.
+
+Exit status 1 where a shipped barrier gave a stale read or did not end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import tilelang
+import torch
+from kernels import REPORT, message_passing
+from weakened import WEAKENINGS, weakened
+
+import tl_gridsync_pass as gs
+from tl_gridsync_pass.seams import offline
+
+ROUNDS = 20_000
+# A launch that has not ended by then hangs.
+HANG_S = 60.0
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way to run the kernel; ``share`` is its part of the time."""
+
+    grid: tuple[int, ...]
+    threads: int | tuple[int, ...]
+    state: str = "launch"
+    mode: str = "one launch"
+    share: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return f"{'x'.join(map(str, self.grid))} blocks of {self.threads}, state {self.state}, {self.mode}"
+
+
+# Grids for a GPU with 132 multiprocessors; those that this one cannot hold are left out and named.
+CONFIGURATIONS = (
+    Configuration((2,), (32, 2)),
+    Configuration((3,), (16, 2, 2)),
+    Configuration((2, 2, 2), (8, 4, 2)),
+    Configuration((66,), (32, 4)),
+    Configuration((132,), 64, share=4.0),
+    Configuration((132,), (32, 8)),
+    Configuration((12, 11), (32, 2, 2)),
+    Configuration((264,), 256),
+    Configuration((132,), 1024),
+    Configuration((340,), 64),
+    Configuration((528,), (64, 2), share=2.0),
+    Configuration((1056,), 128),
+    Configuration((132,), 128, state="module"),
+    Configuration((528,), (32, 2), state="module"),
+    Configuration((60,), (32, 2), mode="two streams", share=2.0),
+    Configuration((60,), (16, 2, 2), mode="two branches of a graph", share=2.0),
+)
+WEAKENED_ON = (Configuration((132,), (32, 8)), Configuration((528,), (64, 2)))
+
+
+class Stress:
+    """Compiles, launches and counts."""
+
+    def __init__(self) -> None:
+        self.target = _target()
+        self.seed = 1
+
+    def compile(self, configuration: Configuration) -> Any:
+        """The kernel, down to its cubin."""
+        func = message_passing(configuration.grid, configuration.threads, ROUNDS)
+        kernel = tilelang.compile(func, target=self.target, execution_backend="cutedsl", passes=[gs.GridSyncPass(configuration.state)])
+        offline.cubin_of(kernel)
+        return kernel
+
+    def run(self, configuration: Configuration, kernel: Any, seconds: float) -> dict[str, Any]:
+        """Launch for about ``seconds``; the counts of what was seen."""
+        together = 1 if configuration.mode == "one launch" else 2
+        blocks, width = prod(configuration.grid), prod(configuration.threads) if isinstance(configuration.threads, tuple) else configuration.threads
+        buffers = [self._buffers(blocks, width) for _ in range(together)]
+        launch = self._launcher(configuration, kernel, buffers)
+        started, launches, worst = time.perf_counter(), 0, []
+        stale = 0
+        while launches == 0 or time.perf_counter() - started < seconds:
+            for board, report, _, _, seed in buffers:
+                board.zero_()
+                report.zero_()
+                seed.fill_(self.seed)
+                self.seed += 1
+            torch.cuda.synchronize()
+            launch()
+            _wait(configuration)
+            launches += together
+            for _, report, *_ in buffers:
+                count, *first = report.tolist()
+                if count:
+                    stale += count
+                    worst = worst or first
+        took = time.perf_counter() - started
+        result = {
+            "name": configuration.name,
+            "launches": launches,
+            "barriers": launches * ROUNDS,
+            "block_barriers": launches * ROUNDS * blocks,
+            "reads_checked": launches * ROUNDS * blocks * width * 2,
+            "stale_reads": stale,
+            "seconds": round(took, 2),
+        }
+        if worst:
+            result["one_stale_read"] = dict(zip(("round", "block", "value"), worst))
+        return result
+
+    def _buffers(self, blocks: int, width: int) -> tuple[torch.Tensor, ...]:
+        shapes = ((2, blocks, width), (REPORT,), (blocks, width), (blocks,), (1,))
+        return tuple(torch.zeros(shape, dtype=torch.int32, device="cuda") for shape in shapes)
+
+    def _launcher(self, configuration: Configuration, kernel: Any, buffers: list[tuple[torch.Tensor, ...]]) -> Any:
+        if configuration.mode == "one launch":
+            return lambda: kernel(*buffers[0])
+        streams = [torch.cuda.Stream() for _ in buffers]
+        if configuration.mode == "two streams":
+
+            def on_streams() -> None:
+                for stream, arguments in zip(streams, buffers):
+                    kernel(*arguments, stream=stream.cuda_stream)
+
+            return on_streams
+        # The first launch loads the module, which a capture cannot.
+        kernel(*buffers[0])
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            origin = torch.cuda.current_stream()
+            for stream, arguments in zip(streams, buffers):
+                stream.wait_stream(origin)
+                kernel(*arguments, stream=stream.cuda_stream)
+            for stream in streams:
+                origin.wait_stream(stream)
+        return graph.replay
+
+
+class Hang(RuntimeError):
+    """A launch did not end."""
+
+
+def _wait(configuration: Configuration) -> None:
+    errors: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            torch.cuda.synchronize()
+        except BaseException as error:
+            errors.append(error)
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    waiter.join(HANG_S)
+    if waiter.is_alive():
+        raise Hang(f"{configuration.name}: not done after {HANG_S:.0f} s")
+    if errors:
+        raise errors[0]
+
+
+def _target() -> dict[str, Any]:
+    major, minor = torch.cuda.get_device_capability()
+    return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "keys": ["cuda", "gpu", "cutedsl"]}
+
+
+def _shipped(stress: Stress, seconds: float, report: dict[str, Any]) -> None:
+    shares = sum(c.share for c in CONFIGURATIONS)
+    for configuration in CONFIGURATIONS:
+        kernel = stress.compile(configuration)
+        try:
+            result = stress.run(configuration, kernel, seconds * configuration.share / shares)
+        except (RuntimeError, ValueError) as error:
+            if isinstance(error, Hang) or "cooperative" not in str(error) and "720" not in str(error):
+                raise
+            # More blocks than this GPU can hold at once.
+            report["left_out"].append({"name": configuration.name, "why": str(error)[:300]})
+            continue
+        print(f"{result['stale_reads']:>8} stale of {result['reads_checked']:.2e}   {result['barriers']:.2e} barriers   {result['name']}", flush=True)
+        report["shipped"].append(result)
+
+
+def _weakened(stress: Stress, seconds: float, report: dict[str, Any]) -> None:
+    each = seconds / (len(WEAKENINGS) * len(WEAKENED_ON))
+    for name in WEAKENINGS:
+        for configuration in WEAKENED_ON:
+            with weakened(name):
+                kernel = stress.compile(configuration)
+            result = {"weakening": name, **stress.run(configuration, kernel, each)}
+            print(f"{result['stale_reads']:>8} stale of {result['reads_checked']:.2e}   {name}   {result['name']}", flush=True)
+            report["weakened"].append(result)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Stress the grid barrier on a GPU.")
+    parser.add_argument("--seconds", type=float, default=120.0, help="time on the GPU for the shipped barrier (default: %(default)s)")
+    parser.add_argument("--weakened-seconds", type=float, default=20.0, help="time for the weakened ones, 0 to leave them out (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("stress.json"), help="where the report goes (default: %(default)s)")
+    arguments = parser.parse_args()
+    tilelang.disable_cache()
+    report: dict[str, Any] = {
+        "device": torch.cuda.get_device_name(),
+        "tilelang": tilelang.__version__,
+        "cuda": torch.version.cuda,
+        "rounds_per_launch": ROUNDS,
+        "shipped": [],
+        "left_out": [],
+        "weakened": [],
+        "hang": None,
+    }
+    stress = Stress()
+    try:
+        _shipped(stress, arguments.seconds, report)
+        if arguments.weakened_seconds > 0:
+            _weakened(stress, arguments.weakened_seconds, report)
+    except Hang as hang:
+        report["hang"] = str(hang)
+    finally:
+        for key in ("barriers", "block_barriers", "reads_checked", "stale_reads"):
+            report[f"total_{key}"] = sum(result[key] for result in report["shipped"])
+        arguments.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps({k: v for k, v in report.items() if k.startswith("total_") or k == "hang"}), flush=True)
+    failed = report["hang"] is not None or report["total_stale_reads"] > 0
+    if report["hang"] is not None:
+        # The GPU still runs the kernel that hangs; leaving normally would wait for it.
+        sys.stdout.flush()
+        os._exit(1)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
