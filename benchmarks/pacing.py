@@ -17,7 +17,6 @@ from dataclasses import replace
 os.environ["TILELANG_DISABLE_CACHE"] = "1"
 
 import machine
-import torch
 from barrier_latency import barrier_loop, time_launches, width_of
 from barriers import compile_with_pass
 from rich.console import Console
