@@ -74,7 +74,8 @@ def main() -> None:
         for value in dict.fromkeys(r["value"] for r in of):
             cells = []
             for grid in grids:
-                cells.append(" ".join(f"{statistics.median(r['ns']):.0f}" for r in of if r["value"] == value and (r["blocks"], r["threads"]) == grid))
+                found = [r for r in of if r["value"] == value and (r["blocks"], r["threads"]) == grid]
+                cells.append(" ".join(f"{statistics.median(r['ns']):.0f}" for r in found))
             table.add_row(str(value), *cells)
         console.print(table)
 
