@@ -7,13 +7,31 @@ PYTEST_ARGS ?=
 EXTRAS_test = cutedsl,demo,test
 EXTRAS_demo = cutedsl,demo
 
-.PHONY: test demo clean
+.PHONY: test demo lint dist matrix matrix-edges clean
 
 test: .venv-test/installed
 	.venv-test/bin/python -m pytest $(PYTEST_ARGS)
 
 demo: .venv-demo/installed
 	.venv-demo/bin/python -m tl_gridsync_pass.demo
+
+# The checks of noxfile.py, each of which makes its own environments.
+lint: .venv-nox/installed
+	.venv-nox/bin/nox -s lint types
+
+dist: .venv-nox/installed
+	.venv-nox/bin/nox -s dist
+
+matrix: .venv-nox/installed
+	.venv-nox/bin/nox -s wheel matrix; .venv-nox/bin/nox -s table
+
+matrix-edges: .venv-nox/installed
+	.venv-nox/bin/nox -t edges
+
+.venv-nox/installed:
+	$(PYTHON) -m venv --clear .venv-nox
+	.venv-nox/bin/pip install --quiet nox==2026.10.20
+	touch $@
 
 # Editable, so that changed Python files need no new installation.
 .venv-%/installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*)
@@ -26,4 +44,4 @@ demo: .venv-demo/installed
 	touch $@
 
 clean:
-	rm -rf .venv-test .venv-demo build dist
+	rm -rf .venv-test .venv-demo .venv-nox .nox build dist

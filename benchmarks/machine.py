@@ -24,7 +24,9 @@ def describe() -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "gpu": properties.name,
         "multiprocessors": properties.multi_processor_count,
-        "nvidia-smi": dict(zip(_QUERY.split(","), (v.strip() for v in query.stdout.splitlines()[0].split(",")), strict=False)) if query.stdout else {},
+        "nvidia-smi": dict(zip(_QUERY.split(","), (v.strip() for v in query.stdout.splitlines()[0].split(",")), strict=False))
+        if query.stdout
+        else {},
         "cuda": torch.version.cuda,
         "versions": {name: _version(name) for name in _PACKAGES} | {"tl_gridsync_pass": tl_gridsync_pass.__version__},
         "emission revision": emission_revision(),

@@ -17,7 +17,6 @@ from dataclasses import replace
 os.environ["TILELANG_DISABLE_CACHE"] = "1"
 
 import machine
-import torch
 from barrier_latency import barrier_loop, time_launches, width_of
 from barriers import compile_with_pass
 from rich.console import Console
@@ -75,7 +74,8 @@ def main() -> None:
         for value in dict.fromkeys(r["value"] for r in of):
             cells = []
             for grid in grids:
-                cells.append(" ".join(f"{statistics.median(r['ns']):.0f}" for r in of if r["value"] == value and (r["blocks"], r["threads"]) == grid))
+                found = [r for r in of if r["value"] == value and (r["blocks"], r["threads"]) == grid]
+                cells.append(" ".join(f"{statistics.median(r['ns']):.0f}" for r in found))
             table.add_row(str(value), *cells)
         console.print(table)
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import tilelang
 import tilelang.language as T
+from tvm.target import Target
 
-TARGET = {"kind": "cuda", "arch": "sm_90a", "keys": ["cuda", "gpu", "cutedsl"]}
+TARGET = Target({"kind": "cuda", "arch": "sm_90a", "keys": ["cuda", "gpu", "cutedsl"]})
 
 
 @T.prim_func

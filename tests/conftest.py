@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 
-# Before TileLang and CuTe DSL are imported: they read these once.
+# Before TileLang is imported: it reads its cache folder once.
 os.environ.setdefault("TILELANG_CACHE_DIR", tempfile.mkdtemp(prefix="tl_gridsync_test_cache_"))
-os.environ.setdefault("CUTE_DSL_KEEP", "ptx")
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from kernels import CUTEDSL
 import tl_gridsync_pass as gs
 from tl_gridsync_pass import sass
 from tl_gridsync_pass.seams import offline
+from tl_gridsync_pass.seams.tilelang_compat import device_source_of
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -64,17 +64,11 @@ class Compiled:
 def compiled(linkable_driver) -> Callable[..., Compiled]:
     """``compiled(make, *args, state="launch", **options)``: compiles ``make(*args)`` once a session; ``state=None`` is stock."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def compile_once(make: Callable[..., Any], *args: Any, state: str | None = "launch", **options: Any) -> Compiled:
         passes = [] if state is None else [gs.GridSyncPass(state=state, **options)]
-        # Not from the disk: a cubin that is there already leaves no PTX behind.
-        tilelang.disable_cache()
-        try:
-            kernel = tilelang.compile(make(*args), target=CUTEDSL, execution_backend="cutedsl", passes=passes)
-        finally:
-            tilelang.enable_cache()
-        cubin = offline.cubin_of(kernel)
-        ptx = kernel.adapter.pymodule._cutlass_launcher.__ptx__
-        return Compiled(kernel.get_kernel_source(), ptx, sass.kernels_in(cubin))
+        kernel = tilelang.compile(make(*args), target=CUTEDSL, execution_backend="cutedsl", passes=passes)
+        code = offline.device_code_of(kernel)
+        return Compiled(device_source_of(kernel), code.ptx, sass.kernels_in(code.cubin))
 
     return compile_once

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tilelang
 import tilelang.language as T
 import torch
+from tvm.target import Target
 
 from tl_gridsync_pass.handoff import CUTEDSL_TARGET as CUTEDSL
 from tl_gridsync_pass.handoff import LAYOUTS, handoff
@@ -23,7 +24,7 @@ __all__ = [
     "two_kernels",
 ]
 
-CUDA = {"kind": "cuda", "arch": "sm_90a"}
+CUDA = Target({"kind": "cuda", "arch": "sm_90a"})
 
 layout_id = str
 

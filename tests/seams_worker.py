@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import tilelang
+import tilelang  # noqa: F401  puts its TVM on the path
 import tvm_ffi
 from tilelang.autotuner.tuner import AutoTuneImpl, AutoTuner
 from tilelang.cache.kernel_cache import KernelCache

@@ -9,6 +9,7 @@ from kernels import CUTEDSL, handoff
 from tilelang.autotuner.tuner import AutoTuner
 
 import tl_gridsync_pass as gs
+from tl_gridsync_pass.seams.tilelang_compat import device_source_of
 from tl_gridsync_pass.tvm_compat import tvm
 
 LAUNCH, MODULE, STOCK = "launch", "module", "stock"
@@ -82,6 +83,22 @@ def test_lower_takes_the_pass_configs_of_the_pass_context():
         assert barrier_of(lower(passes=[])) == STOCK
 
 
+@pytest.mark.parametrize(("passes", "expected"), [([gs.GridSyncPass("module")], MODULE), (None, LAUNCH), ([], STOCK)])
+def test_what_the_auto_tuner_compiles_its_candidates_with(passes, expected):
+    candidates = []
+
+    @tilelang.jit(**ON_CUTEDSL, passes=passes)
+    def make(delay=30):
+        return handoff(delay=delay)
+
+    tuner = AutoTuner(make, [{"delay": 31}])
+    with gs.enabled():
+        tuner.set_compile_args(**ON_CUTEDSL, pass_configs=make.pass_configs)
+        candidates.append(tuner.compile_args.compile_program(handoff(delay=31)))
+    assert [barrier_of(device_source_of(kernel)) for kernel in candidates] == [expected]
+
+
+@pytest.mark.skipif(not hasattr(AutoTuner, "_benchmark_target"), reason="the tuner of TileLang 0.1.9 cannot be entered without a GPU")
 def test_autotune_on_top(monkeypatch):
     """The benchmark needs a GPU, so it is replaced; compiling the candidates is real."""
     monkeypatch.setattr(AutoTuner, "_resolve_benchmark_devices", lambda *_, **__: (False, [0]))
@@ -123,9 +140,12 @@ def test_pass_configs_in_the_kernel_function_itself():
 
 
 def test_passes_win_over_pass_configs():
-    assert barrier_of(
-        tilelang.compile(handoff(), **ON_CUTEDSL, pass_configs=configs("module"), passes=[gs.GridSyncPass()]).get_kernel_source()
-    ) == LAUNCH
+    assert (
+        barrier_of(
+            tilelang.compile(handoff(), **ON_CUTEDSL, pass_configs=configs("module"), passes=[gs.GridSyncPass()]).get_kernel_source()
+        )
+        == LAUNCH
+    )
     assert barrier_of(tilelang.compile(handoff(), **ON_CUTEDSL, pass_configs=configs(), passes=[]).get_kernel_source()) == STOCK
 
 

@@ -14,7 +14,7 @@ X, Y = "threadIdx.x", "threadIdx.y"
 
 
 def test_repr_can_be_evaluated():
-    assert repr(gs.GridSyncPass()) == "GridSyncPass(state='launch')"
+    assert repr(gs.GridSyncPass()) == "GridSyncPass(state='launch', timeout_ms=0, verify='error', backends='cutedsl')"
     assert eval(repr(gs.GridSyncPass(state="module")), {"GridSyncPass": gs.GridSyncPass}) == gs.GridSyncPass(state="module")
 
 

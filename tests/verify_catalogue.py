@@ -290,7 +290,7 @@ def divergent_return_behind_it(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((SIZE,
 def divergent_break_of_an_inner_loop(A: T.Tensor((SIZE,), "int32"), B: T.Tensor((SIZE,), "int32"), n: T.int32):
     with T.Kernel(BLOCKS, threads=THREADS) as bx:
         tx = T.get_thread_binding()
-        for i in T.serial(3):
+        for _ in T.serial(3):
             for j in T.serial(10):
                 if j > tx:
                     break

@@ -150,7 +150,7 @@ _FACTS = {
 def _several(threads: Threads) -> tuple[str, ...]:
     """The axes of a block shape that have more than one thread: those that a leader test has to read."""
     extents = (threads,) if isinstance(threads, int) else threads
-    return tuple(axis for axis, extent in zip("xyz", extents) if extent > 1)
+    return tuple(axis for axis, extent in zip("xyz", extents, strict=False) if extent > 1)
 
 
 def _compile(threads: Threads, passes: list[GridSyncPass]) -> Any:

@@ -8,18 +8,20 @@ picks the leader is not here but in the generated source, where :mod:`tl_gridsyn
 from __future__ import annotations
 
 import functools
+import inspect
 import zlib
 from functools import partial
+from typing import Any
 
 import cutlass
 import cutlass.cute as cute
 from cutlass._mlir import ir as mlir_ir
 from cutlass._mlir.dialects import arith, llvm, scf
-from cutlass.base_dsl.dsl import BaseDSL
-from cutlass.cutlass_dsl import T, dsl_user_op
+from cutlass.cutlass_dsl import CuTeDSL, T, dsl_user_op
 
-from . import protocol
-from .protocol import ADDRESSES, Ptx
+# Not `from . import`: CuTe DSL 4.3 runs the imports of this file again and cannot resolve relative ones.
+from tl_gridsync_pass import protocol
+from tl_gridsync_pass.protocol import ADDRESSES, Ptx
 
 # Keeps LLVM from moving loads and stores of the kernel across the barrier.
 _MEMORY = "~{memory}"
@@ -105,7 +107,7 @@ def _emit(ptx: Ptx, registers: dict) -> None:
     result = llvm.inline_asm(
         _type_of(ptx.output) if ptx.output else None,
         operands,
-        protocol.for_compute_capability(ptx.text, BaseDSL._get_dsl().get_arch_enum().major),
+        protocol.for_compute_capability(ptx.text, CuTeDSL._get_dsl().get_arch_enum().major),
         ",".join(constraints if ptx.pure else [*constraints, _MEMORY]),
         has_side_effects=not ptx.pure,
         is_align_stack=False,
@@ -249,6 +251,8 @@ def _stop_on_timeout(generation, arrived, blocks, timeout_ms: int, kernel: str) 
 
 
 def _launch_barrier(chosen: protocol.Protocol, workspace, blocks, live: dict, timeout_ms: int, kernel: str) -> None:
+    assert chosen.pace is not None
+    assert chosen.turn is not None
     generation = llvm.load(T.i32(), live["generation"])
     registers = {**live, "workspace": workspace, "blocks": blocks, "generation": generation, "milliseconds": timeout_ms}
     for statement in chosen.setup:
@@ -334,7 +338,7 @@ def arrive_and_wait(state: str, static_blocks: int, timeout_ms: int = 0, kernel:
     if static_blocks:
         chosen = protocol.for_grid(static_blocks)
         live = _entry_registers(chosen.entry, blocks)
-        cases = [(chosen, None)]
+        cases: list[tuple[protocol.Protocol, Any]] = [(chosen, None)]
     else:
         live = _entry_registers(protocol.LAUNCH_STRIPED.entry, blocks)
         cases = [(protocol.LAUNCH, blocks <= protocol.STRIPED_ABOVE), (protocol.LAUNCH_STRIPED, blocks > protocol.STRIPED_ABOVE)]
@@ -355,6 +359,11 @@ def _striped_barrier(striped, workspace, blocks, live: dict, timeout_ms: int, ke
     _when(has_stripes == False, partial(_launch_barrier, protocol.LAUNCH_RANKED, workspace, blocks, live, timeout_ms, kernel))  # noqa: E712
 
 
+# CuTe DSL 4.3 cannot launch cooperatively. With it TileLang has no host launcher but its own in C++,
+# which does, and a launch by hand ends in the trap above.
+_COOPERATIVE = {"cooperative": True} if "cooperative" in inspect.signature(CuTeDSL.LaunchConfig).parameters else {}
+
+
 class _CooperativeLaunch:
     """What ``kernel(*args)`` gives inside a host function, with ``cooperative=True`` on its launch."""
 
@@ -362,7 +371,7 @@ class _CooperativeLaunch:
         self._launcher = launcher
 
     def launch(self, *args, **kwargs):
-        return self._launcher.launch(*args, **kwargs, cooperative=True)
+        return self._launcher.launch(*args, **kwargs, **_COOPERATIVE)
 
 
 def cooperative(kernel):

@@ -15,11 +15,13 @@ grid where it is known at compile time, else 0. The CuTeDSL code generator print
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
 import tvm_ffi
 
+from .cuda_source import ARRIVE_AND_WAIT, BEGIN
 from .errors import GridSyncLoweringError
 from .options import GridSyncOptions
 from .tvm_compat import TIR_NAMESPACE, tir, tir_op, tvm
@@ -53,6 +55,8 @@ class GridSyncPass(tvm.transform.ModulePass):
         Stop a grid whose barrier waits longer than this many milliseconds; 0 for never.
     verify : str
         ``"error"``, ``"warn"`` or ``"off"``, see there.
+    backends : str or sequence of str
+        ``"cutedsl"`` or ``"cutedsl,cuda"``, see there. Run on a module by hand, the pass lowers for CuTeDSL.
 
     Raises
     ------
@@ -64,8 +68,13 @@ class GridSyncPass(tvm.transform.ModulePass):
         When run on a function whose threads are not bound yet, or whose barrier stands inside an expression.
     """
 
-    def __init__(self, state: str = "launch", timeout_ms: int = 0, verify: str = "error") -> None:
-        options = GridSyncOptions(state=state, timeout_ms=timeout_ms, verify=verify)
+    # tvm-ffi 0.1.11 gives its objects no __dict__ of their own.
+    __slots__ = ("options",)
+
+    def __init__(
+        self, state: str = "launch", timeout_ms: int = 0, verify: str = "error", backends: str | Sequence[str] = "cutedsl"
+    ) -> None:
+        options = GridSyncOptions(state=state, timeout_ms=timeout_ms, verify=verify, backends=backends)  # type: ignore[arg-type]
         # The C++ side keeps this function alive, so it must not refer to the pass object itself.
         make = tvm_ffi.get_global_func("transform.MakeModulePass")
         info = tvm.transform.PassInfo(opt_level=0, name=PASS_NAME, required=[])
@@ -92,19 +101,19 @@ class GridSyncPass(tvm.transform.ModulePass):
         return f"GridSyncPass({arguments})"
 
 
-def verify_and_lower(mod: tvm.IRModule, options: GridSyncOptions) -> tvm.IRModule:
+def verify_and_lower(mod: tvm.IRModule, options: GridSyncOptions, backend: str = "cutedsl") -> tvm.IRModule:
     """Check every grid barrier as ``options.verify`` says, then rewrite them; the same object where there is none."""
     mod = rejoin(mod)
     verify_barriers(mod, options.verify)
-    return lower_grid_sync(mod, options)
+    return lower_grid_sync(mod, options, backend)
 
 
-def lower_grid_sync(mod: tvm.IRModule, options: GridSyncOptions) -> tvm.IRModule:
-    """Rewrite every grid barrier of every PrimFunc in ``mod``; the same object where there is none."""
+def lower_grid_sync(mod: tvm.IRModule, options: GridSyncOptions, backend: str = "cutedsl") -> tvm.IRModule:
+    """Rewrite every grid barrier of every PrimFunc in ``mod`` for ``backend``; the same object where there is none."""
     rewritten = {}
     for var, func in mod.functions.items():
         if isinstance(func, tir.PrimFunc) and contains_grid_sync(func):
-            rewritten[var] = _lower_function(var.name_hint, func, options)
+            rewritten[var] = _lower_function(var.name_hint, func, options, backend)
     if not rewritten:
         return mod
     out = mod.clone() if hasattr(mod, "clone") else tvm.IRModule(mod.functions, attrs=mod.attrs)
@@ -125,25 +134,27 @@ def contains_grid_sync(func: tir.PrimFunc) -> bool:
     return bool(found)
 
 
-def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions) -> tir.PrimFunc:
-    bound: list[tuple[str, tir.Var, object]] = []
+def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions, backend: str) -> tir.PrimFunc:
+    bound: list[tuple[str, tir.Var, tir.PrimExpr]] = []
     count = 0
 
-    def enter(stmt: object) -> None:
+    def enter(stmt: tir.Stmt) -> None:
         if _is_thread_extent(stmt):
             bound.append((stmt.node.thread_tag, stmt.node.var, stmt.value))
 
-    def leave(stmt: object) -> object | None:
+    def leave(stmt: tir.Stmt) -> tir.Stmt | None:
         nonlocal count
         if _is_thread_extent(stmt):
             bound.pop()
         elif isinstance(stmt, tir.Evaluate) and _is_grid_sync(stmt.value):
             count += 1
-            return _barrier(name, bound, options)
+            return _barrier(name, bound, options, backend)
         return None
 
     enabled = [f"{TIR_NAMESPACE}.AttrStmt", f"{TIR_NAMESPACE}.Evaluate"]
     body = tir.stmt_functor.ir_transform(func.body, enter, leave, enabled)
+    if backend == "cuda":
+        body = tir.SeqStmt([tir.Evaluate(tir.call_extern("handle", BEGIN)), body])
     lowered = func.with_body(body)
     if contains_grid_sync(lowered):
         raise GridSyncLoweringError(
@@ -154,7 +165,7 @@ def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions) -> 
     return lowered
 
 
-def _barrier(name: str, bound: list[tuple[str, tir.Var, object]], options: GridSyncOptions) -> tir.Stmt:
+def _barrier(name: str, bound: list[tuple[str, tir.Var, tir.PrimExpr]], options: GridSyncOptions, backend: str) -> tir.Stmt:
     threads = sorted((b for b in bound if b[0] in _THREAD_AXES), key=lambda b: b[0])
     if not threads:
         raise GridSyncLoweringError(
@@ -170,12 +181,13 @@ def _barrier(name: str, bound: list[tuple[str, tir.Var, object]], options: GridS
     arguments = [tir.StringImm(options.state), tir.IntImm("int32", _static_grid_size(bound))]
     if options.timeout_ms:
         arguments += [tir.IntImm("int32", options.timeout_ms), tir.StringImm(name)]
-    call = tir.Evaluate(tir.call_extern("handle", f"{DEVICE_MODULE}::arrive_and_wait", *arguments))
+    function = ARRIVE_AND_WAIT if backend == "cuda" else f"{DEVICE_MODULE}::arrive_and_wait"
+    call = tir.Evaluate(tir.call_extern("handle", function, *arguments))
     guarded = call if leader is None else tir.IfThenElse(leader, call, None)
     return tir.SeqStmt([_block_sync(), guarded, _block_sync()])
 
 
-def _static_grid_size(bound: list[tuple[str, tir.Var, object]]) -> int:
+def _static_grid_size(bound: list[tuple[str, tir.Var, tir.PrimExpr]]) -> int:
     extents = [extent for axis, _, extent in bound if axis in _BLOCK_AXES]
     if not all(isinstance(extent, tir.IntImm) for extent in extents):
         return 0

@@ -18,6 +18,8 @@ ENABLE_KEY = PREFIX + "enable"
 REVISION_KEY = PREFIX + "revision"
 
 STATES = ("launch", "module")
+# What ``backends`` may say. CuTeDSL is always among them, since its own barrier is the one that is wrong.
+BACKENDS = ("cutedsl", "cutedsl,cuda")
 # An hour; the device holds the limit in 32 bits.
 LONGEST_TIMEOUT_MS = 3_600_000
 VERIFY_MODES = ("error", "warn", "off")
@@ -40,6 +42,10 @@ class GridSyncOptions:
         What to do about a barrier that not all threads reach equally often. ``"error"`` (default): refuse
         the kernel where it depends on a thread or block index, warn where it depends on data. ``"warn"``:
         warn of both. ``"off"``: do not look.
+    backends : str or sequence of str
+        The backends whose kernels get the barrier: ``"cutedsl"`` (default), or ``"cutedsl,cuda"``, also written
+        ``"cutedsl+cuda"`` or ``("cutedsl", "cuda")``, to use it in place of cooperative groups' in
+        CUDA kernels as well. Not together with ``timeout_ms``.
 
     Raises
     ------
@@ -50,6 +56,7 @@ class GridSyncOptions:
     state: str = "launch"
     timeout_ms: int = 0
     verify: str = "error"
+    backends: str = "cutedsl"
 
     def __post_init__(self) -> None:
         for name, known in (("state", STATES), ("verify", VERIFY_MODES)):
@@ -58,8 +65,19 @@ class GridSyncOptions:
                 raise GridSyncOptionError(f"tl_gridsync: {name}={value!r} is unknown. Use one of: {', '.join(map(repr, known))}.")
         if isinstance(self.timeout_ms, bool) or not isinstance(self.timeout_ms, int) or not 0 <= self.timeout_ms <= LONGEST_TIMEOUT_MS:
             raise GridSyncOptionError(
-                f"tl_gridsync: timeout_ms={self.timeout_ms!r} must be a whole number of milliseconds from 0 (no watchdog) to {LONGEST_TIMEOUT_MS}."
+                f"tl_gridsync: timeout_ms={self.timeout_ms!r} must be a whole number of milliseconds "
+                f"from 0 (no watchdog) to {LONGEST_TIMEOUT_MS}."
             )
+        object.__setattr__(self, "backends", _canonical_backends(self.backends))
+        if self.cuda and self.timeout_ms:
+            raise GridSyncOptionError(
+                "tl_gridsync: timeout_ms is for CuTeDSL kernels and cannot go with backends=('cutedsl', 'cuda'). Give one of the two."
+            )
+
+    @property
+    def cuda(self) -> bool:
+        """Whether kernels of the plain CUDA backend get the barrier as well."""
+        return self.backends == "cutedsl,cuda"
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -102,6 +120,17 @@ class GridSyncOptions:
 def mentions_pass(configs: Mapping[str, Any] | None) -> bool:
     """Whether ``configs`` hold any ``tl_gridsync.*`` key, which makes them override the process-wide setting."""
     return any(str(k).startswith(PREFIX) for k in configs or ())
+
+
+def _canonical_backends(backends: Any) -> str:
+    named = str(backends).replace("+", ",").split(",") if isinstance(backends, str) else backends
+    try:
+        canonical = ",".join(sorted({str(name).strip() for name in named}, reverse=True))
+    except TypeError:
+        canonical = ""
+    if canonical not in BACKENDS:
+        raise GridSyncOptionError(f"tl_gridsync: backends={backends!r} is unknown. Use one of: {', '.join(map(repr, BACKENDS))}.")
+    return canonical
 
 
 def _plain(value: Any) -> Any:

@@ -20,8 +20,10 @@ from pathlib import Path
 
 from .errors import GridSyncError
 
-# %envreg1 and %envreg2, the address of the driver's cooperative-launch workspace, on sm_90.
-WORKSPACE_CONSTANTS = ("c[0x0][0x44]", "c[0x0][0x48]")
+# %envreg1 and %envreg2, the address of the driver's cooperative-launch workspace, on sm_90: at a fixed place, or
+# counted from the cluster's size, as the assembler of CuTe DSL 4.3 has it.
+_WORKSPACE_HIGH = re.compile(r"c\[0x0\]\[(0x44|UR\d+\+0x254)\]")
+_WORKSPACE_LOW = re.compile(r"c\[0x0\]\[(0x48|UR\d+\+0x258)\]")
 _MODULE_CONSTANT_BANK = "c[0x4]"
 
 _FENCES = ("MEMBAR", "CCTL.IVALL")
@@ -149,7 +151,9 @@ def disassemble(cubin: Path) -> str:
 def parse(listing: str) -> tuple[KernelSass, ...]:
     """The kernels of a listing that ``nvdisasm -c`` printed."""
     kernels = []
-    name, instructions, labels = "", [], {}
+    name = ""
+    instructions: list[Instruction] = []
+    labels: dict[str, int] = {}
     for line in [*(text.strip() for text in listing.splitlines()), ".text.:"]:
         if line == ".text.:" or _FUNCTION.match(line):
             if instructions:
@@ -229,7 +233,7 @@ class _ControlFlow:
             polls=len(polls),
             leader_fences=self._fences(leader),
             block_fences=self._fences(block),
-            checks_workspace=set(WORKSPACE_CONSTANTS) <= tested,
+            checks_workspace=_holds_workspace(tested),
             traps=any(self.code[i].opcode.startswith("BPT.TRAP") for i in stretch),
             block_barriers=sum(_is_block_barrier(self.code[i]) for i in body),
             listing=tuple(str(self.code[i]) for i in body),
@@ -353,7 +357,11 @@ def _thread_axes(origins: Collection[str]) -> set[str]:
     return {origin[-1].lower() for origin in origins if origin.startswith("SR_TID.")}
 
 
+def _holds_workspace(operands: Collection[str]) -> bool:
+    return all(any(half.fullmatch(operand) for operand in operands) for half in (_WORKSPACE_HIGH, _WORKSPACE_LOW))
+
+
 def _counter(origins: Collection[str]) -> str:
-    if set(WORKSPACE_CONSTANTS) <= set(origins):
+    if _holds_workspace(origins):
         return "workspace"
     return "module" if any(origin.startswith(_MODULE_CONSTANT_BANK) for origin in origins) else "other"

@@ -6,6 +6,7 @@ TileLang up to 0.1.9 calls the tensor IR ``tvm.tir`` and its operators ``tir.*``
 
 from __future__ import annotations
 
+import inspect
 from functools import lru_cache
 
 import tilelang  # noqa: F401  puts TileLang's own TVM on the path
@@ -21,7 +22,7 @@ except ImportError:
 
     TIR_NAMESPACE = "tir"
 
-__all__ = ["TIR_NAMESPACE", "source_line", "tir", "tir_op", "tvm"]
+__all__ = ["TIR_NAMESPACE", "bind_again", "source_line", "tir", "tir_op", "tvm"]
 
 
 def tir_op(name: str) -> tvm.ir.Op:
@@ -39,3 +40,14 @@ def source_line(stmt: tir.Stmt) -> tuple[str, int] | None:
     read = _get_stmt_span()
     span = getattr(stmt, "span", None) if read is None else read(stmt)
     return None if span is None or span.source_name is None else (str(span.source_name.name), int(span.line))
+
+
+def bind_again(analyzer: tvm.arith.Analyzer, var: tir.Var, extent: tvm.ir.Range) -> None:
+    """Bind ``var`` to ``extent``, though it may be bound already; up to 0.1.9 to the same range only."""
+    if _BIND_OVERRIDES:
+        analyzer.bind(var, extent, allow_override=True)
+    else:
+        analyzer.bind(var, extent)
+
+
+_BIND_OVERRIDES = "allow_override" in inspect.signature(tvm.arith.Analyzer.bind).parameters

@@ -10,9 +10,9 @@ from pathlib import Path
 import barrier_kernels
 import bounded
 import pytest
-from fresh_process import fresh_process
 import tilelang
 import torch
+from fresh_process import fresh_process
 from kernels import CUTEDSL, LAYOUTS, compile_handoff, run_handoff
 
 import tl_gridsync_pass as gs
@@ -50,7 +50,8 @@ _WRONG_LEADER = """
     import bounded
     from kernels import compile_handoff, run_handoff
     import tl_gridsync_pass as gs
-    
+    from tl_gridsync_pass import lowering
+
     lowering._THREAD_AXES = tuple(sys.argv[3].split())
     kernel = compile_handoff(eval(sys.argv[1]), [gs.GridSyncPass(sys.argv[2])])
     print([run_handoff(kernel, wait=bounded.synchronize) for _ in range(8)])
@@ -72,6 +73,8 @@ _WRONG_LEADER = """
 def test_a_leader_that_forgets_an_axis_is_wrong(threads, axes, state, tmp_path):
     """The suite's own red case: the handoff test above must be able to fail."""
     run = fresh_process(_WRONG_LEADER, str(threads), state, axes, tmp_path=tmp_path)
+    # A mistake of the program itself would end it as well.
+    assert not any(mistake in run.stderr for mistake in ("NameError", "ImportError", "SyntaxError", "AttributeError")), run.stderr
     assert run.returncode != 0 or "[1, 3]" in run.stdout, f"a wrong leader went unnoticed: {run.stdout}"
 
 

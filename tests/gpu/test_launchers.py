@@ -137,7 +137,9 @@ def test_the_watchdog_fires_for_a_barrier_that_one_block_skips(state, blocks, tm
     run = fresh_process(_SKIPPED, state, str(blocks), tmp_path=tmp_path, seconds=100)
     assert run.returncode == 3, run.stdout + run.stderr
     arrived = f"{blocks - 1} of {blocks} blocks have arrived"
-    assert re.search(rf"tl_gridsync: kernel skips_kernel: block \(\d+, 0, 0\) waited more than 200 ms .*: {arrived}", run.stdout), run.stdout
+    assert re.search(rf"tl_gridsync: kernel skips_kernel: block \(\d+, 0, 0\) waited more than 200 ms .*: {arrived}", run.stdout), (
+        run.stdout
+    )
     assert re.search(rf"RAISED .*kernel 'skips_kernel'.*{arrived}", run.stdout), run.stdout
     assert "AGAIN" in run.stdout
     # A process of its own was lost; this one is not touched.

@@ -103,7 +103,9 @@ def test_a_kernel_runs_on_the_current_stream(monkeypatch):
     kernel = compile_handoff((32, 2), [gs.GridSyncPass()], delay=DELAY)
     seen = []
     call = kernel.adapter.pymodule.call
-    monkeypatch.setattr(kernel.adapter.pymodule, "call", lambda *args, stream, **kw: (seen.append(stream), call(*args, stream=stream, **kw)))
+    monkeypatch.setattr(
+        kernel.adapter.pymodule, "call", lambda *args, stream, **kw: (seen.append(stream), call(*args, stream=stream, **kw))
+    )
     lane, other = Lane(), torch.cuda.Stream()
     with torch.cuda.stream(lane.stream):
         kernel(lane.values, lane.sums, lane.scratch)

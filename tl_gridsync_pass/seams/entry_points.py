@@ -20,7 +20,7 @@ from ..revision import emission_revision
 from ..tvm_compat import tvm
 from .attachments import Attachment, wrap_attribute
 from .codegen import wrong_target
-from .target import resolve
+from .target import is_served, resolve
 
 
 def attach() -> list[Attachment]:
@@ -59,7 +59,8 @@ def _lower(wrapped, _instance, args, kwargs):
     context = tvm.transform.PassContext.current()
     configs = fold(passes, dict(context.config), "tilelang.lower")
     target = resolve(bound.arguments["target"])
-    if GridSyncOptions.from_pass_configs(configs) is not None and "cutedsl" not in target.keys:
+    options = GridSyncOptions.from_pass_configs(configs)
+    if options is not None and not is_served(target, options):
         raise GridSyncTargetError(wrong_target(_kernel_names(bound.arguments["func_or_mod"]), target.kind.name))
     with tvm.transform.PassContext(
         opt_level=context.opt_level,

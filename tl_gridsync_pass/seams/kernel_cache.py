@@ -23,9 +23,8 @@ from ..revision import emission_revision
 from ..tvm_compat import tir
 from .attachments import Attachment, wrap_attribute
 from .codegen import wrong_target
-from .target import is_cutedsl
-
-_FUNCTION_LEVEL_CACHES = ("_kernel_cache", "_call_form_cache", "_tuner_cache")
+from .target import is_served
+from .tilelang_compat import FUNCTION_LEVEL_CACHES
 
 
 def attach() -> list[Attachment]:
@@ -52,14 +51,17 @@ def complete(pass_configs: dict[str, Any] | None, default: GridSyncOptions | Non
 def _cached(wrapped, instance, args, kwargs):
     bound = inspect.signature(wrapped).bind(*args, **kwargs)
     func, pass_configs = bound.arguments.get("func"), bound.arguments.get("pass_configs")
+    context = bound.arguments.get("backend_context")
+    target = context.target if context is not None else bound.arguments.get("target")
     cutedsl = isinstance(instance, CuTeDSLKernelCache)
+    default = process.current()
     # A kernel without a barrier is left alone, so that its cached builds stay valid.
-    default = process.current() if cutedsl and isinstance(func, tir.PrimFunc) and contains_grid_sync(func) else None
+    if default is not None and not (isinstance(func, tir.PrimFunc) and contains_grid_sync(func) and is_served(target, default)):
+        default = None
     completed = complete(pass_configs, default)
-    if not cutedsl and GridSyncOptions.from_pass_configs(completed or {}) is not None:
+    options = GridSyncOptions.from_pass_configs(completed or {})
+    if options is not None and not cutedsl and not is_served(target, options):
         name = str(func.attrs["global_symbol"]) if func is not None and func.attrs else "<unknown>"
-        context = bound.arguments.get("backend_context")
-        target = context.target if context is not None else bound.arguments.get("target")
         raise GridSyncTargetError(wrong_target(name, str(getattr(getattr(target, "kind", None), "name", target))))
     return wrapped(*args, **{**kwargs, "pass_configs": completed})
 
@@ -68,7 +70,7 @@ def _set_compile_args(wrapped, _instance, args, kwargs):
     bound = inspect.signature(wrapped).bind(*args, **kwargs)
     bound.apply_defaults()
     default = process.current()
-    if default is not None and not is_cutedsl(bound.arguments["target"]):
+    if default is not None and not is_served(bound.arguments["target"], default):
         default = None
     bound.arguments["pass_configs"] = complete(bound.arguments["pass_configs"], default)
     return wrapped(*bound.args, **bound.kwargs)
@@ -78,7 +80,7 @@ def _call(wrapped, instance, args, kwargs):
     """Forget the kernels that a decorated function compiled under another process-wide setting."""
     now = process.current()
     if getattr(instance, "_tl_gridsync_setting", None) != now:
-        for name in _FUNCTION_LEVEL_CACHES:
+        for name in FUNCTION_LEVEL_CACHES:
             cache = getattr(instance, name, None)
             if cache is not None:
                 cache.clear()

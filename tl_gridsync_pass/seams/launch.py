@@ -9,6 +9,7 @@ keeps the very function that TileLang made.
 from __future__ import annotations
 
 import functools
+import itertools
 import zlib
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,8 @@ _watched: list[tuple[Any, int]] = []
 
 # The public functions make a Python object or check for initialisation each time, which costs more than the
 # rest of this wrapper; a launch has tensors on the device, so CUDA is initialised.
-_current_stream_handle = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-_current_device = getattr(torch._C, "_cuda_getDevice", None)
+_current_stream_handle: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_current_device: Any = getattr(torch._C, "_cuda_getDevice", None)
 
 
 def attach() -> list[Attachment]:
@@ -43,7 +44,9 @@ def attach() -> list[Attachment]:
         Where torch does not tell its current device and the handle of its current stream.
     """
     if torch.version.cuda is not None and (_current_stream_handle is None or _current_device is None):
-        raise SeamError(f"tl_gridsync: torch {torch.__version__} does not tell the handle of its current stream; install torch 2.4 or later")
+        raise SeamError(
+            f"tl_gridsync: torch {torch.__version__} does not tell the handle of its current stream; install torch 2.4 or later"
+        )
     return [wrap_attribute(CuTeDSLKernelAdapter, "_convert_torch_func", _convert_torch_func)]
 
 
@@ -181,7 +184,7 @@ def _kernel_names(module_source: str) -> list[str]:
     lines = module_source.splitlines()
     return [
         after.strip().removeprefix("def ").partition("(")[0]
-        for before, after in zip(lines, lines[1:], strict=False)
+        for before, after in itertools.pairwise(lines)
         if before.strip() == "@cute.kernel"
     ]
 
@@ -192,7 +195,9 @@ def _launch_arguments(adapter: Any, ins: tuple[Any, ...]) -> dict[str, Any]:
     values = [None if i in adapter.result_idx else next(given, None) for i in range(len(adapter.params))]
     function = adapter.prim_func
     arguments = {
-        param.name: value for param, value in zip(function.params, values, strict=True) if param not in function.buffer_map and value is not None
+        param.name: value
+        for param, value in zip(function.params, values, strict=True)
+        if param not in function.buffer_map and value is not None
     }
     for symbol in adapter.dynamic_symbolic_order:
         place, parameter, axis = adapter.dynamic_symbolic_map[symbol]

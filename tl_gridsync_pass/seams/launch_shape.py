@@ -77,4 +77,6 @@ def _number(node: ast.expr, arguments: Mapping[str, Any], kernel: str) -> int:
     try:
         return int(eval(compile(ast.Expression(node), "<launch>", "eval"), {"__builtins__": {}, "min": min, "max": max}, dict(arguments)))
     except NameError as error:
-        raise SeamError(f"tl_gridsync: the launch of kernel {kernel!r} depends on {error.name!r}, which is not among its arguments") from error
+        raise SeamError(
+            f"tl_gridsync: the launch of kernel {kernel!r} depends on {error.name!r}, which is not among its arguments"
+        ) from error

@@ -36,7 +36,8 @@ static CUresult tl_gridsync_attach_report(CUmodule module, int device_id) {{
   // Asked for by version: TileLang's stand-in for the driver library, which may come first among the loaded
   // libraries, passes cuModuleGetGlobal on to its pre-CUDA 3.2 namesake, which knows no current context.
   decltype(&cuModuleGetGlobal) get_global = nullptr;
-  CUresult result = cuGetProcAddress("cuModuleGetGlobal", reinterpret_cast<void**>(&get_global), 12000, CU_GET_PROC_ADDRESS_DEFAULT, nullptr);
+  CUresult result =
+      cuGetProcAddress("cuModuleGetGlobal", reinterpret_cast<void**>(&get_global), 12000, CU_GET_PROC_ADDRESS_DEFAULT, nullptr);
   if (result != CUDA_SUCCESS) return result;
   result = get_global(&variable, &size, module, "{REPORT_SYMBOL}");
   if (result != CUDA_SUCCESS) return result;

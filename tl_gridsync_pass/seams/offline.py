@@ -10,18 +10,17 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from tilelang.contrib.nvcc import get_cuda_library_dirs
 from tilelang.env import TL_LIBS
 
 from ..errors import SeamError
+from .tilelang_compat import DRIVER_STUBS, get_cuda_library_dirs
 
-# TileLang's stand-in for the driver library, by its name in recent and in older releases.
-_DRIVER_STUBS = ("libstub_cuda.so", "libcuda_stub.so")
 _SYSTEM_LIBRARY_DIRS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64")
 
 
@@ -41,16 +40,67 @@ def cubin_of(kernel: Any, *args: Any) -> Path:
     SeamError
         Where the kernel's module has no such function, that is, the kernel is not a CuTeDSL one.
     """
+    cubin = Path(_module_of(kernel)._cubin_path)
+    if not cubin.exists():
+        _generate(kernel, args)
+    return cubin
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """What CuTe DSL made of a kernel: the file of its cubin, and the PTX that the cubin was assembled from."""
+
+    cubin: Path
+    ptx: str
+
+
+def device_code_of(kernel: Any, *args: Any) -> DeviceCode:
+    """Compile ``kernel`` as :func:`cubin_of` does, even where its cubin is there already, and keep the PTX as well."""
+    from cutlass import cute
+
+    compiled: list[Any] = []
+    compile_ = cute.compile
+
+    def keeping_ptx(*positional: Any, options: str, **keywords: Any) -> Any:
+        compiled.append(compile_(*positional, options=f"{options} --keep-ptx", **keywords))
+        return compiled[-1]
+
+    cute.compile = keeping_ptx
+    try:
+        _generate(kernel, args)
+    finally:
+        cute.compile = compile_
+    return DeviceCode(Path(_module_of(kernel)._cubin_path), compiled[-1].__ptx__)
+
+
+def _module_of(kernel: Any) -> Any:
     module = getattr(kernel.adapter, "pymodule", None)
-    generate = getattr(module, "_generate_cubin_if_needed", None)
-    if generate is None:
+    if not hasattr(module, "_generate_cubin_if_needed"):
         raise SeamError(f"tl_gridsync: {kernel} has no CuTeDSL module, so no cubin can be made of it; compile it with target='cutedsl'")
+    return module
+
+
+def _generate(kernel: Any, args: tuple[Any, ...]) -> None:
     if not args:
         args = tuple(torch.zeros([int(n) for n in p.shape], dtype=p.torch_dtype()) for p in kernel.params)
-    cubin = Path(module._cubin_path)
-    if not cubin.exists():
-        generate(*args)
-    return cubin
+    with _no_driver_needed():
+        _module_of(kernel)._generate_cubin_if_needed(*args)
+
+
+@contextmanager
+def _no_driver_needed() -> Iterator[None]:
+    """Keep CuTe DSL 4.3 from loading what it compiled, which needs the driver; later releases load it when it is called."""
+    from cutlass.base_dsl.compiler import Compiler
+
+    if not hasattr(Compiler, "_check_cuda_dependencies_once"):
+        yield
+        return
+    load = Compiler.jit
+    Compiler.jit = lambda _self, _module, *_args, **_kwargs: None
+    try:
+        yield
+    finally:
+        Compiler.jit = load
 
 
 @contextmanager
@@ -80,7 +130,7 @@ def _stub_folder() -> Path | None:
     searched = [*_SYSTEM_LIBRARY_DIRS, *os.environ.get("LIBRARY_PATH", "").split(":"), *get_cuda_library_dirs()]
     if any(folder and (Path(folder) / "libcuda.so").exists() for folder in searched):
         return None
-    stub = next((Path(d) / name for d in TL_LIBS for name in _DRIVER_STUBS if (Path(d) / name).is_file()), None)
+    stub = next((Path(d) / name for d in TL_LIBS for name in DRIVER_STUBS if (Path(d) / name).is_file()), None)
     if stub is None:
         raise SeamError(f"tl_gridsync: no libcuda.so to link to, and TileLang has no stub of it in {', '.join(map(str, TL_LIBS))}")
     folder = Path(tempfile.mkdtemp(prefix="tl_gridsync_driver_"))

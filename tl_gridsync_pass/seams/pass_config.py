@@ -14,13 +14,10 @@ from .. import __path__ as package_path
 from ..errors import SeamError
 from ..options import ENABLE_KEY, PREFIX, REVISION_KEY, GridSyncOptions
 from ..tvm_compat import tvm
+from .tilelang_compat import TVM_LIBRARIES
 
 _LIBRARY = "libtl_gridsync_pass_native.so"
-# Where TVM's compiler lives: its own library since 0.1.10, before that the one libtvm.
-_TVM_LIBRARIES = ("libtvm_compiler.so", "libtvm.so")
-_REGISTER_CONFIG_OPTION = (
-    "_ZN3tvm9transform11PassContext20RegisterConfigOptionEPKcNS_3ffi6StringESt8functionIFNS4_3AnyES7_EE"
-)
+_REGISTER_CONFIG_OPTION = "_ZN3tvm9transform11PassContext20RegisterConfigOptionEPKcNS_3ffi6StringESt8functionIFNS4_3AnyES7_EE"
 
 
 def key_types() -> dict[str, str]:
@@ -57,6 +54,9 @@ def _native_library() -> tvm_ffi.Module:
             "Reinstall with `pip install --force-reinstall tl_gridsync_pass`; running from a source tree needs `pip install .` first."
         )
     try:
+        # TVM keeps pointers into the library for as long as the process lives. A module of older tvm-ffi
+        # releases closes its library when it goes; ctypes never closes one.
+        ctypes.CDLL(str(path))
         return tvm_ffi.load_module(str(path))
     except Exception as error:
         raise SeamError(
@@ -67,7 +67,7 @@ def _native_library() -> tvm_ffi.Module:
 
 def _register_config_option_address() -> int:
     for folder in TL_LIBS:
-        for name in _TVM_LIBRARIES:
+        for name in TVM_LIBRARIES:
             path = Path(folder) / name
             if not path.is_file():
                 continue
@@ -76,5 +76,5 @@ def _register_config_option_address() -> int:
                 return ctypes.cast(symbol, ctypes.c_void_p).value or 0
     raise SeamError(
         f"tl_gridsync: no TVM library of TileLang {tilelang.__version__} exports PassContext::RegisterConfigOption "
-        f"(looked for {', '.join(_TVM_LIBRARIES)} in {', '.join(map(str, TL_LIBS))}). Install a TileLang that this release supports."
+        f"(looked for {', '.join(TVM_LIBRARIES)} in {', '.join(map(str, TL_LIBS))}). Install a TileLang that this release supports."
     )

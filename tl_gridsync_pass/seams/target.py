@@ -6,12 +6,9 @@ from typing import Any
 
 import tilelang
 
-try:
-    from tilelang.backend.target import determine_target
-except ImportError:
-    from tilelang.utils.target import determine_target
-
+from ..options import GridSyncOptions
 from ..tvm_compat import tvm
+from .tilelang_compat import determine_target
 
 
 def resolve(target: Any) -> tvm.target.Target:
@@ -21,6 +18,7 @@ def resolve(target: Any) -> tvm.target.Target:
     return tvm.target.Target(determine_target(target))
 
 
-def is_cutedsl(target: Any) -> bool:
-    """Whether kernels for ``target`` are printed by the CuTeDSL code generator."""
-    return "cutedsl" in resolve(target).keys
+def is_served(target: Any, options: GridSyncOptions) -> bool:
+    """Whether kernels for ``target`` get the barrier under ``options``."""
+    resolved = resolve(target)
+    return "cutedsl" in resolved.keys or (options.cuda and resolved.kind.name == "cuda")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 
 import tilelang
 
 from ..errors import SeamError
 
-KNOWN_VERSIONS = ("0.1.15",)
+# Those that tools/matrix.py runs the tests against.
+KNOWN_VERSIONS = ("0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")
 ALLOW_UNTESTED = "TL_GRIDSYNC_ALLOW_UNTESTED"
 
 
@@ -19,20 +21,28 @@ def require_known_version() -> None:
     Raises
     ------
     SeamError
-        For an unknown version; for a newer one only while TL_GRIDSYNC_ALLOW_UNTESTED is not 1, since each
-        seam still checks what it attaches to.
+        For an unknown version; for a newer one only while TL_GRIDSYNC_ALLOW_UNTESTED is not 1. It is then let
+        through with a warning, since each seam still checks what it attaches to and refuses what it does not know.
     """
     version = tilelang.__version__.partition("+")[0]
     if version in KNOWN_VERSIONS:
         return
-    known = f"{KNOWN_VERSIONS[0]} to {KNOWN_VERSIONS[-1]}" if len(KNOWN_VERSIONS) > 1 else KNOWN_VERSIONS[0]
-    newer = _numbers(version) > _numbers(KNOWN_VERSIONS[-1])
+    tested = f"{KNOWN_VERSIONS[0]} to {KNOWN_VERSIONS[-1]}"
+    newer = _release(version) > _release(KNOWN_VERSIONS[-1])
     if newer and os.environ.get(ALLOW_UNTESTED) == "1":
-        warnings.warn(f"tl_gridsync: TileLang {version} is untested (tested: {known}); {ALLOW_UNTESTED}=1 lets it through", stacklevel=2)
+        warnings.warn(
+            f"tl_gridsync: TileLang {version} is newer than what this release was tested with ({tested}); "
+            f"{ALLOW_UNTESTED}=1 lets it through, and every seam still checks what it attaches to",
+            stacklevel=2,
+        )
         return
-    way_out = f" or set {ALLOW_UNTESTED}=1 to try it all the same" if newer else ""
-    raise SeamError(f"tl_gridsync: TileLang {version} is not among the versions this release was tested with ({known}). Install one of those{way_out}.")
+    way_out = f", or set {ALLOW_UNTESTED}=1 to try it all the same" if newer else ""
+    raise SeamError(
+        f"tl_gridsync: TileLang {version} is not among the versions this release was tested with ({tested}). Install one of those{way_out}."
+    )
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers before any suffix: (0, 1, 16) for 0.1.16rc1."""
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in match.group().split(".")) if match else ()

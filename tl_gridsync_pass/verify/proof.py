@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..tvm_compat import TIR_NAMESPACE, tir, tvm
+from ..tvm_compat import TIR_NAMESPACE, bind_again, tir, tvm
 from . import concrete
 from .launch import Axis
 
@@ -43,7 +43,7 @@ class Prover:
 
     def bind_loop(self, var: object, start: object, extent: object) -> None:
         """Let the analyser know a loop variable's range; ``start`` and ``extent`` hold no loads."""
-        self.analyzer.bind(var, tvm.ir.Range.from_min_extent(start, extent), allow_override=True)
+        bind_again(self.analyzer, var, tvm.ir.Range.from_min_extent(start, extent))
         if isinstance(start, tir.IntImm) and isinstance(extent, tir.IntImm) and int(extent) > 0:
             self.loops[hash(var)] = (var, int(start), int(extent))
 

@@ -378,9 +378,11 @@ class Uniformity:
 
         def visit(node: object) -> None:
             nonlocal plain
-            if isinstance(node, tir.BufferLoad) or (isinstance(node, tir.Call) and not ir_facts.is_pure(node)):
-                plain = False
-            elif isinstance(node, tir.Call) and ir_facts.op_name(node) in ir_facts.THREAD_NUMBERS:
+            if (
+                isinstance(node, tir.BufferLoad)
+                or (isinstance(node, tir.Call) and not ir_facts.is_pure(node))
+                or (isinstance(node, tir.Call) and ir_facts.op_name(node) in ir_facts.THREAD_NUMBERS)
+            ):
                 plain = False
             elif isinstance(node, tir.Var):
                 key = hash(node)
