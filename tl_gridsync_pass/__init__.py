@@ -6,6 +6,10 @@ Importing the package attaches it to TileLang; a kernel uses the pass when its c
     kernel = tilelang.compile(func, target="cutedsl", passes=[gs.GridSyncPass()])
 """
 
+# First and by itself: where TL_GRIDSYNC_PASS is set, the hook that runs at the end of this import loads the
+# rest of the package, and must find none of it half loaded.
+import tilelang  # noqa: F401, I001
+
 from .errors import (
     GridResidencyError,
     GridSyncError,
