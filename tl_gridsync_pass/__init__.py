@@ -6,10 +6,7 @@ Importing the package attaches it to TileLang; a kernel uses the pass when its c
     kernel = tilelang.compile(func, target="cutedsl", passes=[gs.GridSyncPass()])
 """
 
-# First and by itself: where TL_GRIDSYNC_PASS is set, the hook that runs at the end of this import loads the
-# rest of the package, and must find none of it half loaded.
-import tilelang  # noqa: F401, I001
-
+from .cli.invocation import is_command_line
 from .errors import (
     GridResidencyError,
     GridSyncError,
@@ -19,11 +16,6 @@ from .errors import (
     GridSyncTimeoutError,
     SeamError,
 )
-from .lowering import GridSyncPass
-from .options import GridSyncOptions
-from .process import disable, enable, enabled
-from .seams import attached, install, uninstall
-from .seams.launch import max_coresident_blocks, synchronize
 
 __version__ = "0.1.0"
 
@@ -47,4 +39,22 @@ __all__ = [
     "uninstall",
 ]
 
-install()
+# Why the plugin is not attached. Only the command line gets so far with one: `doctor` is there to report it.
+attach_error: Exception | None = None
+
+try:
+    # First and by itself: where TL_GRIDSYNC_PASS is set, the hook that runs at the end of this import loads
+    # the rest of the package, and must find none of it half loaded.
+    import tilelang  # noqa: F401, I001
+
+    from .lowering import GridSyncPass
+    from .options import GridSyncOptions
+    from .process import disable, enable, enabled
+    from .seams import attached, install, uninstall
+    from .seams.launch import max_coresident_blocks, synchronize
+
+    install()
+except Exception as error:
+    if not is_command_line():
+        raise
+    attach_error = error

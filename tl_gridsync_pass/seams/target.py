@@ -24,3 +24,8 @@ def resolve(target: Any) -> tvm.target.Target:
 def is_cutedsl(target: Any) -> bool:
     """Whether kernels for ``target`` are printed by the CuTeDSL code generator."""
     return "cutedsl" in resolve(target).keys
+
+
+def printed_cuda_target() -> str:
+    """What ``str()`` makes of a CUDA target: ``"cuda ..."`` in older TVM, JSON in newer."""
+    return str(tvm.target.Target({"kind": "cuda", "arch": "sm_90a"}))
