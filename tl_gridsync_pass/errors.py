@@ -28,6 +28,10 @@ class GridSyncLoweringError(GridSyncError, ValueError):
     """The IR holds a grid barrier that cannot be lowered correctly."""
 
 
+class KernelFileError(GridSyncError):
+    """A Python file whose kernels cannot be found, imported or compiled."""
+
+
 class SeamError(GridSyncError, ImportError):
     """This TileLang does not offer what the plugin attaches to, so the plugin refuses to load."""
 
