@@ -52,6 +52,11 @@ def disable() -> None:
     _set(None)
 
 
+def reset() -> None:
+    """Forget what ``enable()`` or ``disable()`` said, so that the environment decides again."""
+    _set(NOT_SET)
+
+
 @contextmanager
 def enabled(**options: object) -> Iterator[None]:
     """Use the pass for the kernels compiled inside the ``with`` block, in any thread of the process.
