@@ -90,19 +90,20 @@ def cubin_of(kernel: FileKernel, arch: str) -> Path:
 
 
 def _imported(path: Path) -> ModuleType:
-    # Under its own name and with its folder on the path, as if it were run, so that its imports work. In
-    # sys.modules, because TileLang asks inspect for the source of what it traces.
-    name = path.stem
     if not path.is_file():
         raise KernelFileError(f"tl_gridsync: there is no file {path}")
+    # In sys.modules, because TileLang asks inspect for the source of what it traces; under a name that cannot
+    # hide a module that the file or TileLang imports.
+    name = f"_tl_gridsync_file_{path.stem}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise KernelFileError(f"tl_gridsync: {path} is not a Python file; its name must end in .py")
-    if name in sys.modules:
-        raise KernelFileError(f"tl_gridsync: {path} has the name of a module that is loaded already; rename it or copy it under another name")
     module = module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
+    folder = str(path.resolve().parent)
+    # As if it were run, so that it finds the modules beside it.
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
