@@ -15,6 +15,8 @@ from rich.table import Table
 from ..inspection import BarrierVerdict, KernelVerdict, inspect_cubin
 from .output import console, json_option, print_json, reported_errors, require_attached
 
+_COUNTERS = {"workspace": "the launch's own workspace", "module": "global variable of the module", "other": "cannot tell"}
+
 
 @click.command(name="inspect")
 @click.argument("target", metavar="FILE.py[:KERNEL] | FILE.cubin")
@@ -92,7 +94,7 @@ def _table(verdict: BarrierVerdict) -> Table:
         ("barrier at", f"0x{barrier.address:04x}"),
         ("leader test", " and ".join(f"tid.{axis} == 0" for axis in barrier.leader_axes) or "none"),
         ("arrival", ", ".join(barrier.arrival)),
-        ("counter", {"workspace": "the launch's own workspace", "module": "global variable of the module"}.get(barrier.counter, "cannot tell")),
+        ("counter", _COUNTERS[barrier.counter]),
         ("fences, leader", ", ".join(barrier.leader_fences) or "none"),
         ("fences, all threads", ", ".join(barrier.block_fences) or "none"),
         ("verdict", _coloured(verdict.affected)),

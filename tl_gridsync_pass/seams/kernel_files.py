@@ -67,7 +67,8 @@ def kernels_of(path: Path, only: str | None = None) -> tuple[list[FileKernel], l
             found.append(_kernel(path, name, value))
     if only is not None and skipped:
         raise KernelFileError(
-            f"tl_gridsync: kernel {only!r} of {path} {skipped[0].reason}. Give them defaults, or write a module-level kernel that calls it with some."
+            f"tl_gridsync: kernel {only!r} of {path} {skipped[0].reason}. "
+            "Give them defaults, or write a module-level kernel that calls it with some."
         )
     return found, skipped
 
@@ -86,7 +87,8 @@ def cubin_of(kernel: FileKernel, arch: str) -> Path:
             compiled = tilelang.compile(kernel.func, target=target, execution_backend="cutedsl", pass_configs=kernel.pass_configs)
             return offline.cubin_of(compiled, *_arguments(compiled))
         except Exception as error:
-            raise KernelFileError(f"tl_gridsync: kernel {kernel.name!r} does not compile for {arch}: {type(error).__name__}: {error}") from error
+            reason = f"{type(error).__name__}: {error}"
+            raise KernelFileError(f"tl_gridsync: kernel {kernel.name!r} does not compile for {arch}: {reason}") from error
 
 
 def _imported(path: Path) -> ModuleType:

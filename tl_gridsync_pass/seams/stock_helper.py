@@ -118,8 +118,9 @@ def _current_stream(adapter: str | None, target_text: str | None) -> Fault:
     if adapter is None:
         return Fault(name, effect, None, f"no file {ADAPTER}", False)
     if not re.search(r"str\(self\.target\)\.startswith\(.cuda.\)", adapter):
-        affected = None if "current_stream" in adapter else True
-        return Fault(name, effect, affected, "asks for the current stream in another way" if affected is None else "never asks for it", False)
+        if "current_stream" in adapter:
+            return Fault(name, effect, None, "asks for the current stream in another way", False)
+        return Fault(name, effect, True, "never asks for the current stream", False)
     if target_text is None:
         return Fault(name, effect, None, "asks for it where str(target) starts with 'cuda'; how targets print is unknown", False)
     prefix = target_text[:8] + ("..." if len(target_text) > 8 else "")
