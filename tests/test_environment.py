@@ -80,6 +80,10 @@ def test_the_process_takes_the_place_of_the_environment(monkeypatch):
     assert process.current() == gs.GridSyncOptions(state="module")
     with gs.enabled(state="launch"):
         assert process.current() == gs.GridSyncOptions(state="launch")
+    # "Not set" again, and not the options that the environment asked for then.
+    monkeypatch.setenv(environment.VARIABLE, "1")
+    assert process.current() == gs.GridSyncOptions(state="launch")
+    monkeypatch.setenv(environment.VARIABLE, "state=module")
     assert process.current() == gs.GridSyncOptions(state="module")
     gs.disable()
     assert process.current() is None
