@@ -6,9 +6,13 @@ package because importing the package imports TileLang.
 
 Python reports an exception in a ``.pth`` line and goes on without it, so nothing that can fail is done
 there: whatever is wrong is raised by the program's own ``import tilelang``.
+
+wrapt's post-import hooks are not used for this. While ``.pth`` files are processed, wrapt may lie in a folder that is
+not on the path yet (the system's, for a virtual environment that includes it); and to import it once somebody
+looks for ``tilelang`` is too late, since Python calls finders with its import lock held, and two threads that
+import at once then wait for each other for ever.
 """
 
-import importlib.util
 import os
 import sys
 
@@ -17,41 +21,55 @@ VARIABLE = "TL_GRIDSYNC_PASS"
 OFF = ("0", "false", "no", "off")
 
 
-class _TileLangFinder:
-    """Waits for the first look-up of ``tilelang`` and hands it to wrapt's post-import hook.
+class _AttachingLoader:
+    """TileLang's own loader, which attaches the plugin when TileLang's ``__init__`` has run to its end."""
 
-    wrapt is not imported earlier, because it may lie in a folder that is not on the path yet while ``.pth``
-    files are processed: the system's, for a virtual environment that includes it.
-    """
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        # The module keeps its own loader, which inspect and importlib.resources ask.
+        module.__spec__.loader = module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        _attach(module)
+
+
+class _TileLangFinder:
+    """Finds ``tilelang`` as the other finders do. It imports nothing, see above, and keeps no state."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "tilelang":
             return None
-        from wrapt import register_post_import_hook
-
-        sys.meta_path.remove(self)
-        register_post_import_hook(_attach, name)
-        return importlib.util.find_spec(name)
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _AttachingLoader(spec.loader)
+                return spec
+        return None
 
 
 def register():
-    """Attach the plugin once TileLang has been imported, as far as the variable then asks for it."""
-    sys.meta_path.insert(0, _TileLangFinder())
+    """Attach the plugin whenever TileLang has been imported, as far as the variable then asks for it."""
+    # Python may process a folder's .pth files more than once.
+    if not any(isinstance(finder, _TileLangFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _TileLangFinder())
 
 
 def _attach(tilelang):
-    """Called with the module when its ``__init__`` has run to its end; an exception makes its import fail."""
+    """Attach to the module, which is complete; an exception makes its import fail, and each further one."""
     if os.environ.get(VARIABLE, "").strip().lower() in ("", *OFF):
         return
     # `python -m tilelang.autodd` imports a TileLang without a compiler; what it runs are processes of their own.
     if getattr(tilelang.env, "is_light_import", bool)():
         return
-    try:
-        from tl_gridsync_pass import environment, seams
+    from tl_gridsync_pass import environment, seams
 
-        environment.requested()
-        seams.install()
-    except BaseException:
-        # A program that catches this and imports TileLang again must not get it without the plugin.
-        register()
-        raise
+    environment.requested()
+    seams.install()

@@ -43,8 +43,8 @@ __all__ = [
 attach_error: Exception | None = None
 
 try:
-    # First and by itself: where TL_GRIDSYNC_PASS is set, the hook that runs at the end of this import loads
-    # the rest of the package, and must find none of it half loaded.
+    # First and by itself: where TL_GRIDSYNC_PASS is set, the loader of tilelang loads, at the end of this
+    # import, the rest of the package, and must find none of it half loaded.
     import tilelang  # noqa: F401, I001
 
     from .lowering import GridSyncPass
