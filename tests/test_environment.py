@@ -29,6 +29,10 @@ def test_options(value):
     assert environment.parse(value) == gs.GridSyncOptions(state="module")
 
 
+def test_several_options():
+    assert environment.parse("state=module,timeout_ms=500") == gs.GridSyncOptions(state="module", timeout_ms=500)
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -45,7 +49,7 @@ def test_options(value):
 def test_anything_else_is_an_error_that_says_what_is_allowed(value, reason):
     with pytest.raises(gs.GridSyncOptionError) as caught:
         environment.parse(value)
-    for fragment in (environment.VARIABLE, repr(value), reason, "1/true/yes/on", "0/false/no/off", "state=<str>"):
+    for fragment in (environment.VARIABLE, repr(value), reason, "1/true/yes/on", "0/false/no/off", "state=<str>", "timeout_ms=<int>"):
         assert fragment in str(caught.value)
 
 

@@ -79,5 +79,5 @@ def _refusal(value: str, reason: str) -> GridSyncOptionError:
     options = ", ".join(f"{f.name}=<{f.type}>" for f in fields(GridSyncOptions))
     return GridSyncOptionError(
         f"tl_gridsync: the environment variable {VARIABLE}={value!r} is not understood: {reason}. Allowed: {'/'.join(ON)}, "
-        f"{'/'.join(OFF)}, or options separated by commas ({options}), for example {VARIABLE}=state=module."
+        f"{'/'.join(OFF)}, or options separated by commas ({options}), for example {VARIABLE}=state=module,timeout_ms=500."
     )
