@@ -4,8 +4,8 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 
-EXTRAS_test = cutedsl,demo,test
-EXTRAS_demo = cutedsl,demo
+EXTRAS_test = cutedsl,test
+EXTRAS_demo = cutedsl
 
 .PHONY: test demo lint dist matrix matrix-edges clean
 
@@ -13,7 +13,7 @@ test: .venv-test/installed
 	.venv-test/bin/python -m pytest $(PYTEST_ARGS)
 
 demo: .venv-demo/installed
-	.venv-demo/bin/python -m tl_gridsync_pass.demo
+	.venv-demo/bin/python -m tl_gridsync_pass demo
 
 # The checks of noxfile.py, each of which makes its own environments.
 lint: .venv-nox/installed
@@ -33,8 +33,8 @@ matrix-edges: .venv-nox/installed
 	.venv-nox/bin/pip install --quiet nox==2026.10.20
 	touch $@
 
-# Editable, so that changed Python files need no new installation.
-.venv-%/installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*)
+# Editable, so that changed Python files of the package need no new installation; those of startup/ are copied.
+.venv-%/installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/* startup/*)
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
 	  { echo "Needs Python 3.10 to 3.13, and $(PYTHON) is another. Run make with PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv-$*

@@ -19,7 +19,7 @@ import torch
 from kernels import CUTEDSL
 
 import tl_gridsync_pass as gs
-from tl_gridsync_pass import sass
+from tl_gridsync_pass import environment, process, sass
 from tl_gridsync_pass.seams import offline
 from tl_gridsync_pass.seams.tilelang_compat import device_source_of
 
@@ -40,11 +40,12 @@ def linkable_driver():
 
 
 @pytest.fixture(autouse=True)
-def process_setting_is_off():
-    """No test may leave the pass on for the process."""
-    gs.disable()
+def nothing_asks_for_the_pass(monkeypatch):
+    """No test may leave the pass on for the process, and none sees the variable of whoever runs it."""
+    monkeypatch.delenv(environment.VARIABLE, raising=False)
+    process.reset()
     yield
-    gs.disable()
+    process.reset()
 
 
 @dataclass(frozen=True)

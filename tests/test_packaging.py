@@ -19,7 +19,7 @@ def distributions(tmp_path_factory) -> Path:
     source = tmp_path_factory.mktemp("source")
     for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for name in ("native", "tl_gridsync_pass"):
+    for name in ("native", "startup", "tl_gridsync_pass"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     out = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)]
@@ -39,4 +39,6 @@ def test_the_wheel_fits_every_python_and_holds_everything(distributions):
     held = set(zipfile.ZipFile(wheel).namelist())
     expected = {str(p.relative_to(ROOT)) for p in (ROOT / "tl_gridsync_pass").rglob("*") if p.suffix in (".py", ".md")}
     assert expected | {"tl_gridsync_pass/libtl_gridsync_pass_native.so"} <= held
+    # At the root of site-packages, where Python looks for .pth files.
+    assert {"tl_gridsync_pass.pth", "_tl_gridsync_pass_startup.py"} <= held
     assert not [name for name in held if name.startswith(("tests/", "native/"))]

@@ -37,6 +37,10 @@ class GridSyncWarning(UserWarning):
     """A grid barrier that cannot be proved right, or that only some GPUs or inputs get wrong."""
 
 
+class KernelFileError(GridSyncError):
+    """A Python file whose kernels cannot be found, imported or compiled."""
+
+
 class SeamError(GridSyncError, ImportError):
     """This TileLang does not offer what the plugin attaches to, so the plugin refuses to load."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from ..errors import SeamError
-from . import codegen, entry_points, kernel_cache, launch, launcher_source
-from .attachments import Attachment
-from .pass_config import register_keys
-from .tilelang_version import require_known_version
+
+if TYPE_CHECKING:
+    from .attachments import Attachment
 
 _lock = threading.Lock()
 _attachments: list[Attachment] = []
@@ -23,6 +23,12 @@ def install() -> None:
         An ImportError: the TileLang is unknown, lacks something the plugin attaches to, or the native
         library is missing. Nothing stays attached then.
     """
+    # Imported here, so that what only reads TileLang's files can be imported from this package where
+    # TileLang itself cannot be.
+    from . import codegen, entry_points, kernel_cache, launch, launcher_source
+    from .pass_config import register_keys
+    from .tilelang_version import require_known_version
+
     with _lock:
         if _attachments:
             return

@@ -22,3 +22,8 @@ def is_served(target: Any, options: GridSyncOptions) -> bool:
     """Whether kernels for ``target`` get the barrier under ``options``."""
     resolved = resolve(target)
     return "cutedsl" in resolved.keys or (options.cuda and resolved.kind.name == "cuda")
+
+
+def printed_cuda_target() -> str:
+    """What ``str()`` makes of a CUDA target: ``"cuda ..."`` in older TVM, JSON in newer."""
+    return str(tvm.target.Target({"kind": "cuda", "arch": "sm_90a"}))
