@@ -87,7 +87,10 @@ class Stress:
     def run(self, configuration: Configuration, kernel: Any, seconds: float) -> dict[str, Any]:
         """Launch for about ``seconds``; the counts of what was seen."""
         together = 1 if configuration.mode == "one launch" else 2
-        blocks, width = prod(configuration.grid), prod(configuration.threads) if isinstance(configuration.threads, tuple) else configuration.threads
+        blocks, width = (
+            prod(configuration.grid),
+            prod(configuration.threads) if isinstance(configuration.threads, tuple) else configuration.threads,
+        )
         buffers = [self._buffers(blocks, width) for _ in range(together)]
         launch = self._launcher(configuration, kernel, buffers)
         started, launches, worst = time.perf_counter(), 0, []
@@ -184,12 +187,15 @@ def _shipped(stress: Stress, seconds: float, report: dict[str, Any]) -> None:
         try:
             result = stress.run(configuration, kernel, seconds * configuration.share / shares)
         except (RuntimeError, ValueError) as error:
-            if isinstance(error, Hang) or "cooperative" not in str(error) and "720" not in str(error):
+            if isinstance(error, Hang) or ("cooperative" not in str(error) and "720" not in str(error)):
                 raise
             # More blocks than this GPU can hold at once.
             report["left_out"].append({"name": configuration.name, "why": str(error)[:300]})
             continue
-        print(f"{result['stale_reads']:>8} stale of {result['reads_checked']:.2e}   {result['barriers']:.2e} barriers   {result['name']}", flush=True)
+        print(
+            f"{result['stale_reads']:>8} stale of {result['reads_checked']:.2e}   {result['barriers']:.2e} barriers   {result['name']}",
+            flush=True,
+        )
         report["shipped"].append(result)
 
 
@@ -207,7 +213,9 @@ def _weakened(stress: Stress, seconds: float, report: dict[str, Any]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Stress the grid barrier on a GPU.")
     parser.add_argument("--seconds", type=float, default=120.0, help="time on the GPU for the shipped barrier (default: %(default)s)")
-    parser.add_argument("--weakened-seconds", type=float, default=20.0, help="time for the weakened ones, 0 to leave them out (default: %(default)s)")
+    parser.add_argument(
+        "--weakened-seconds", type=float, default=20.0, help="time for the weakened ones, 0 to leave them out (default: %(default)s)"
+    )
     parser.add_argument("--out", type=Path, default=Path("stress.json"), help="where the report goes (default: %(default)s)")
     arguments = parser.parse_args()
     tilelang.disable_cache()

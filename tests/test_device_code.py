@@ -132,7 +132,9 @@ def test_a_grid_of_very_many_blocks_has_stripes_and_the_drivers_word_to_fall_bac
         assert occurrences(statement, ptx) == 1, statement
     # The same text for its own stripe and for the driver's word.
     assert occurrences(striped.arrive, ptx) == 2
-    assert re.search(rf"__tl_gridsync_stripes\[{protocol.STRIPE_TABLE_BYTES}|__tl_gridsync_stripes\[{protocol.STRIPE_TABLE_BYTES // 8}", ptx)
+    assert re.search(
+        rf"__tl_gridsync_stripes\[{protocol.STRIPE_TABLE_BYTES}|__tl_gridsync_stripes\[{protocol.STRIPE_TABLE_BYTES // 8}", ptx
+    )
 
 
 @each_state

@@ -50,7 +50,7 @@ attach_error: Exception | None = None
 try:
     # First and by itself: where TL_GRIDSYNC_PASS is set, the loader of tilelang loads, at the end of this
     # import, the rest of the package, and must find none of it half loaded.
-    import tilelang  # noqa: F401, I001
+    import tilelang  # noqa: F401
 
     from .lowering import GridSyncPass
     from .options import GridSyncOptions

@@ -26,7 +26,7 @@ class _NotSet(enum.Enum):
 NOT_SET: Final = _NotSet.NOT_SET
 
 _lock = threading.Lock()
-_setting: GridSyncOptions | None | _NotSet = NOT_SET
+_setting: GridSyncOptions | _NotSet | None = NOT_SET
 
 
 def enable(**options: object) -> None:
@@ -83,7 +83,7 @@ def current() -> GridSyncOptions | None:
     return environment.requested() if isinstance(setting, _NotSet) else setting
 
 
-def _set(setting: GridSyncOptions | None | _NotSet) -> None:
+def _set(setting: GridSyncOptions | _NotSet | None) -> None:
     global _setting
     with _lock:
         _setting = setting

@@ -36,7 +36,12 @@ def test_emitted_barrier_holds(emitted):
 
 # Each edit changes the line of the barrier's guard, or the lines around it, and nothing else.
 EDITS = {
-    "leader forgets y": lambda before, guard, call, after: (before, guard.replace(" and (threadIdx.y == 0)", "").replace("(threadIdx.y == 0) and ", ""), call, after),
+    "leader forgets y": lambda before, guard, call, after: (
+        before,
+        guard.replace(" and (threadIdx.y == 0)", "").replace("(threadIdx.y == 0) and ", ""),
+        call,
+        after,
+    ),
     "or instead of and": lambda before, guard, call, after: (before, guard.replace(" and ", " or "), call, after),
     "leader is thread 1": lambda before, guard, call, after: (before, guard.replace("threadIdx.y == 0", "threadIdx.y >= 0"), call, after),
     "no bar.sync before": lambda before, guard, call, after: ("  pass", guard, call, after),
@@ -60,13 +65,19 @@ def test_fault_planted_in_the_source_is_caught(emitted, name):
 
 def test_a_guard_on_the_block_is_not_taken_for_a_leader(emitted):
     shape, source = emitted
-    (harness,) = harnesses_of(source.replace('if (threadIdx.y == 0)', 'if (blockIdx.x == 0)') if shape[1][0] == 1 and shape[1][2] == 1 else source.replace("(threadIdx.y == 0)", "(blockIdx.x == 0)"))
+    (harness,) = harnesses_of(
+        source.replace("if (threadIdx.y == 0)", "if (blockIdx.x == 0)")
+        if shape[1][0] == 1 and shape[1][2] == 1
+        else source.replace("(threadIdx.y == 0)", "(blockIdx.x == 0)")
+    )
     with pytest.raises(EmissionError, match="more than the thread"):
         _holds(harness, shape)
 
 
 def test_module_state_is_told_apart():
-    kernel = tilelang.compile(kernels.handoff((2, 2)), target=kernels.CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass("module")])
+    kernel = tilelang.compile(
+        kernels.handoff((2, 2)), target=kernels.CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass("module")]
+    )
     (harness,) = harnesses_of(kernel.get_kernel_source())
     assert harness.protocol.name == "module"
     assert _holds(harness, ((2, 1, 1), (2, 2, 1)))

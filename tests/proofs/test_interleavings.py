@@ -15,7 +15,11 @@ from tl_gridsync_pass.protocol import LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MOD
 SHIPPED = pytest.mark.parametrize("protocol", (LAUNCH, LAUNCH_RANKED, MODULE), ids=lambda p: p.name)
 
 
-@pytest.mark.parametrize(("protocol", "shape"), [(p, shape) for p in PROTOCOLS.values() for shape in safety.shapes_for(p)], ids=lambda x: getattr(x, "name", str(x)))
+@pytest.mark.parametrize(
+    ("protocol", "shape"),
+    [(p, shape) for p in PROTOCOLS.values() for shape in safety.shapes_for(p)],
+    ids=lambda x: getattr(x, "name", str(x)),
+)
 def test_shipped_barrier_holds(protocol, shape):
     question = safety.one_launch(Harness(protocol), *shape, safety.rounds_for(protocol))
     result = question.exploration().run()
@@ -108,7 +112,9 @@ def test_finds_a_trap():
 
 
 def test_finds_a_livelock():
-    result = _by_hand("{ .reg .b32 %a; .reg .pred %p; AGAIN: atom.relaxed.gpu.global.xor.b32 %a, [$0], 1; setp.ne.u32 %p, %a, 7; @%p bra AGAIN; }").run()
+    result = _by_hand(
+        "{ .reg .b32 %a; .reg .pred %p; AGAIN: atom.relaxed.gpu.global.xor.b32 %a, [$0], 1; setp.ne.u32 %p, %a, 7; @%p bra AGAIN; }"
+    ).run()
     assert result.violation.kind == "no end"
 
 
@@ -153,7 +159,7 @@ def test_all_blocks_of_a_launch_find_the_same_slot():
     grid = safety.grid_of(Harness(protocol), (3, 1, 1), (1, 1, 1), rounds=1)
     words = safety.words_of(grid)
     widths = {address: 64 for address, name in words.items() if name == "owner"}
-    result = Exploration([grid], {address: 0 for address in words}, widths).run()
+    result = Exploration([grid], dict.fromkeys(words, 0), widths).run()
     assert result.violation is None
     assert {memory[-1] for memory in result.final_memories} == {grid.workspace}
 

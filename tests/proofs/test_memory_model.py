@@ -19,7 +19,11 @@ def test_litmus(test):
     assert test.decide() == test.allowed, f"{test.name}: {test.outcome} is {'allowed' if test.allowed else 'forbidden'} by {test.source}"
 
 
-@pytest.mark.parametrize(("protocol", "grid"), [(p, grid) for p in PROTOCOLS.values() for grid in ordering.grids_for(p)], ids=lambda x: getattr(x, "name", str(x)))
+@pytest.mark.parametrize(
+    ("protocol", "grid"),
+    [(p, grid) for p in PROTOCOLS.values() for grid in ordering.grids_for(p)],
+    ids=lambda x: getattr(x, "name", str(x)),
+)
 @pytest.mark.parametrize("hazard", ordering.HAZARDS)
 def test_shipped_barrier_orders_everything(protocol, grid, hazard):
     blocks, threads, rounds = grid
@@ -56,6 +60,8 @@ def test_a_loop_that_writes_is_refused():
 
 
 def test_a_loop_that_counts_its_turns_is_refused():
-    text = LAUNCH.wait.text.replace("POLL:", ".reg .b32 %n; mov.u32 %n, 0; POLL: add.u32 %n, %n, 1;").replace("@%same bra POLL;", "setp.lt.and.u32 %same, %n, 9, %same; @%same bra POLL;")
+    text = LAUNCH.wait.text.replace("POLL:", ".reg .b32 %n; mov.u32 %n, 0; POLL: add.u32 %n, %n, 1;").replace(
+        "@%same bra POLL;", "setp.lt.and.u32 %same, %n, 9, %same; @%same bra POLL;"
+    )
     with pytest.raises(PtxError, match="earlier turns"):
         ordering.ask(Harness(replace(LAUNCH, wait=replace(LAUNCH.wait, text=text))), ordering.HAZARDS[0])

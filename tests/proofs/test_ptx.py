@@ -10,14 +10,18 @@ from tl_gridsync_pass import protocol
 from tl_gridsync_pass.proofs.ptx import Imm, Instruction, Mem, PtxError, Reg, access, parse
 from tl_gridsync_pass.proofs.values import compute, read_modify_write
 
-STATEMENTS = [s for p in protocol.PROTOCOLS.values() for s in (*p.entry, *p.setup, p.arrive, p.pace, p.wait, p.bounded_wait, p.turn) if s is not None]
+STATEMENTS = [
+    s for p in protocol.PROTOCOLS.values() for s in (*p.entry, *p.setup, p.arrive, p.pace, p.wait, p.bounded_wait, p.turn) if s is not None
+]
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: " ".join(s.text.split())[:40])
 def test_parses_all_that_ships(statement):
     names = ([statement.output] if statement.output else []) + list(statement.inputs)
     code = parse(statement.text, {f"${i}": Reg(name) for i, name in enumerate(names)})
-    assert len(code) == sum(line.strip().endswith(";") and not line.strip().startswith((".reg", "//")) for line in statement.text.splitlines())
+    assert len(code) == sum(
+        line.strip().endswith(";") and not line.strip().startswith((".reg", "//")) for line in statement.text.splitlines()
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,19 @@ U32 = st.integers(0, 2**32 - 1)
 def test_computes_on_z3_terms_as_on_numbers(a, b):
     import z3
 
-    for name in ("add.u32", "sub.u32", "mul.lo.u32", "and.b32", "or.b32", "xor.b32", "min.s32", "max.u32", "setp.ge.s32", "setp.lo.u32", "setp.eq.u32"):
+    for name in (
+        "add.u32",
+        "sub.u32",
+        "mul.lo.u32",
+        "and.b32",
+        "or.b32",
+        "xor.b32",
+        "min.s32",
+        "max.u32",
+        "setp.ge.s32",
+        "setp.lo.u32",
+        "setp.eq.u32",
+    ):
         instruction = Instruction(tuple(name.split(".")), (Reg("d"), Imm(a), Imm(b)))
         term = z3.simplify(compute(instruction, [z3.BitVecVal(a, 32), z3.BitVecVal(b, 32)]))
         assert (z3.is_true(term) if name.startswith("setp") else term.as_long()) == compute(instruction, [a, b]), name

@@ -58,7 +58,7 @@ def test_a_weakened_protocol_reaches_the_cubin_and_nothing_stays_weakened(stress
     # MEMBAR is the release fence, CCTL.IVALL the acquire's invalidation of the L1 cache.
     assert "MEMBAR" in with_both and "CCTL.IVALL" in with_both
     assert "MEMBAR" not in without and "CCTL.IVALL" not in without
-    assert (protocol.LAUNCH, protocol.LAUNCH_RANKED) == shipped
+    assert shipped == (protocol.LAUNCH, protocol.LAUNCH_RANKED)
 
 
 def test_every_weakening_admits_a_stale_read_and_cannot_hang(stress):

@@ -47,7 +47,7 @@ def test_autotuner(installed: Installation, tmp_path):
 def test_jupyter(installed: Installation):
     jupyter_client = pytest.importorskip("jupyter_client")
     manager = jupyter_client.KernelManager()
-    manager.kernel_spec  # noqa: B018  the spec is made on first use
+    manager.kernel_spec
     manager._kernel_spec.argv = [str(installed.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"TL_GRIDSYNC_PASS": "1"}
     manager.start_kernel(env=env, cwd=str(PROGRAMS))

@@ -64,9 +64,7 @@ def _as_data(inspected: list[tuple[str, KernelVerdict]], skipped: dict[str, str]
                 "symbol": kernel.name,
                 "block": kernel.block,
                 "verdict": _word(kernel.affected),
-                "barriers": [
-                    {"verdict": _word(v.affected), "reasons": list(v.reasons), **asdict(v.barrier)} for v in kernel.barriers
-                ],
+                "barriers": [{"verdict": _word(v.affected), "reasons": list(v.reasons), **asdict(v.barrier)} for v in kernel.barriers],
             }
             for origin, kernel in inspected
         ],

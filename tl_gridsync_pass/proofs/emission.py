@@ -29,7 +29,12 @@ def harnesses_of(source: str) -> list[Harness]:
     EmissionError
         Where a barrier stands under a guard or with arguments that are not understood.
     """
-    return [_harness(statements, i) for statements in _blocks(ast.parse(source)) for i, s in enumerate(statements) if _barrier_call(s) is not None]
+    return [
+        _harness(statements, i)
+        for statements in _blocks(ast.parse(source))
+        for i, s in enumerate(statements)
+        if _barrier_call(s) is not None
+    ]
 
 
 def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -49,7 +54,12 @@ def _barrier_call(statement: ast.stmt) -> ast.Call | None:
         return _barrier_call(statement.body[0])
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         function = statement.value.func
-        if isinstance(function, ast.Attribute) and function.attr == _CALL and isinstance(function.value, ast.Name) and function.value.id == DEVICE_MODULE:
+        if (
+            isinstance(function, ast.Attribute)
+            and function.attr == _CALL
+            and isinstance(function.value, ast.Name)
+            and function.value.id == DEVICE_MODULE
+        ):
             return statement.value
     return None
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from .harness import Grid, Index
-from .ptx import Imm, Instruction, Mem, PtxError, Reg, Special, access, is_block_barrier, is_memory
+from .ptx import Imm, Instruction, Mem, PtxError, Reg, Special, access, is_block_barrier
 from .specialize import Node, Program, destinations, is_local, reads_clock, sources, specialize
 from .values import compute, cut, read_modify_write
 
@@ -221,7 +221,9 @@ class Exploration:
                 if self._nodes[self._program_of[other][u]][thread[0]].entered <= number:
                     missing.append(self.name(other, u))
         if missing:
-            text = f"{self.name(b, t)} leaves barrier {number} before {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} entered it"
+            text = (
+                f"{self.name(b, t)} leaves barrier {number} before {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} entered it"
+            )
             raise _Broken(Violation("early release", text))
 
     # ---- steps -------------------------------------------------------------------------------
@@ -284,7 +286,9 @@ class Exploration:
         position = self._position.get(address)
         if position is None or self._widths[address] != what.width:
             where = f"{what.width} bits at {address:#x}"
-            raise _Broken(Violation("foreign word", f"{self.name(b, t)}: {instruction.text!r} touches {where}, which is no word of the barrier"))
+            raise _Broken(
+                Violation("foreign word", f"{self.name(b, t)}: {instruction.text!r} touches {where}, which is no word of the barrier")
+            )
         old = memory[position]
         after = dict(values)
         new = old

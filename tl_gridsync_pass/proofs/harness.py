@@ -156,11 +156,16 @@ def require_inert(pace: Ptx) -> None:
     if pace.output is not None:
         raise PtxError(f"the pause gives a result: {pace.output}")
     for instruction in parse(pace.text, {f"${i}": Imm(0) for i in range(len(pace.inputs))}):
-        if is_memory(instruction) or is_block_barrier(instruction) or fence(instruction) or instruction.opcode[0] in ("trap", "exit", "ret"):
+        if (
+            is_memory(instruction)
+            or is_block_barrier(instruction)
+            or fence(instruction)
+            or instruction.opcode[0] in ("trap", "exit", "ret")
+        ):
             raise PtxError(f"the pause does more than let time pass: {instruction.text!r}")
 
 
-def _barrier(harness: Harness, registers: "_Registers", leads: bool, start: int) -> list[Instruction]:
+def _barrier(harness: Harness, registers: _Registers, leads: bool, start: int) -> list[Instruction]:
     protocol = harness.protocol
     out: list[Instruction] = []
 

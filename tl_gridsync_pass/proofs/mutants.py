@@ -11,7 +11,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..protocol import ADDEND, FIRST_GENERATION, FIRST_WORD, LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MODULE, NEXT_GENERATION, STRIPE_ADDEND, STRIPE_SIZE, WORD, WORKSPACE, Protocol, Ptx
+from ..protocol import (
+    ADDEND,
+    FIRST_GENERATION,
+    FIRST_WORD,
+    LAUNCH,
+    LAUNCH_RANKED,
+    LAUNCH_STRIPED,
+    MODULE,
+    NEXT_GENERATION,
+    STRIPE_ADDEND,
+    STRIPE_SIZE,
+    WORD,
+    WORKSPACE,
+    Protocol,
+    Ptx,
+)
 from .harness import Harness, Index
 from .ordering import first_hazard
 from .safety import launches_in_turn, one_launch, rounds_for
@@ -93,7 +108,10 @@ def _around(protocol: Protocol) -> Iterator[Mutant]:
     yield changed("one block too many expected", blocks=lambda extents: extents[0] * extents[1] * extents[2] + 1)
     yield changed("one block too few expected", blocks=lambda extents: extents[0] * extents[1] * extents[2] - 1)
     yield changed("wait left out", protocol=replace(protocol, wait=Ptx("", protocol.wait.inputs)))
-    yield changed("arrive left out", protocol=replace(protocol, arrive=replace(protocol.arrive, text="mov.u32 $0, 0;" if protocol.arrive.output else "")))
+    yield changed(
+        "arrive left out",
+        protocol=replace(protocol, arrive=replace(protocol.arrive, text="mov.u32 $0, 0;" if protocol.arrive.output else "")),
+    )
     yield changed("no acquire after the polls", protocol=replace(protocol, wait=edited(protocol.wait, "ld.acquire.gpu", "ld.relaxed.gpu")))
     yield changed("acquire at block scope", protocol=replace(protocol, wait=edited(protocol.wait, "ld.acquire.gpu", "ld.acquire.cta")))
     yield changed("polls at block scope", protocol=replace(protocol, wait=edited(protocol.wait, "ld.relaxed.gpu", "ld.relaxed.cta")))
@@ -110,7 +128,9 @@ def _launch(protocol: Protocol) -> Iterator[Mutant]:
         return Mutant(f"{protocol.name}: {name}", replace(harness, protocol=_exchanged(protocol, old, new)))
 
     yield setup("block (0,0,0) adds 1", ADDEND, edited(ADDEND, "selp.b32 $0, %x, 1, %first", "selp.b32 $0, 1, 1, %first"))
-    yield setup("every block adds what block (0,0,0) adds", ADDEND, edited(ADDEND, "selp.b32 $0, %x, 1, %first", "selp.b32 $0, %x, %x, %first"))
+    yield setup(
+        "every block adds what block (0,0,0) adds", ADDEND, edited(ADDEND, "selp.b32 $0, %x, 1, %first", "selp.b32 $0, %x, %x, %first")
+    )
     yield setup("block (0,0,0) adds one too little", ADDEND, edited(ADDEND, "0x80000001", "0x80000000"))
     yield setup("every block with x = 0 is the first", ADDEND, edited(ADDEND, "or.b32 %x, %x, %y;\n    or.b32 %x, %x, %z;", ""))
     yield setup("the first block is told by x and z alone", ADDEND, edited(ADDEND, "    or.b32 %x, %x, %y;\n", ""))
@@ -118,19 +138,34 @@ def _launch(protocol: Protocol) -> Iterator[Mutant]:
     yield setup("word at offset 8 of the workspace", WORD, edited(WORD, "%lane, %lane, 4", "%lane, %lane, 8"))
     yield setup("halves of the workspace's address exchanged", WORKSPACE, edited(WORKSPACE, "{%lo, %hi}", "{%hi, %lo}"))
     yield setup("first generation read at offset 0", FIRST_WORD, edited(FIRST_WORD, "$0, $1, 4", "$0, $1, 0"))
-    yield setup("first generation taken for zero", FIRST_GENERATION, edited(FIRST_GENERATION, "@%reads ld.relaxed.gpu.global.u32 $0, [$1];", ""))
-    yield setup("every thread but the leader reads the first generation", FIRST_GENERATION, edited(FIRST_GENERATION, "@%reads ld", "@!%reads ld"))
+    yield setup(
+        "first generation taken for zero", FIRST_GENERATION, edited(FIRST_GENERATION, "@%reads ld.relaxed.gpu.global.u32 $0, [$1];", "")
+    )
+    yield setup(
+        "every thread but the leader reads the first generation", FIRST_GENERATION, edited(FIRST_GENERATION, "@%reads ld", "@!%reads ld")
+    )
     yield changed("generation not advanced", turn=edited(NEXT_GENERATION, "0x80000000", "0"))
     yield changed("generation advanced by the wrong bit", turn=edited(NEXT_GENERATION, "0x80000000", "0x40000000"))
-    yield changed("the count is polled, not the generation", wait=edited(protocol.wait, "setp.ge.s32 %same, %now, 0", "setp.eq.u32 %same, %now, 0"))
+    yield changed(
+        "the count is polled, not the generation", wait=edited(protocol.wait, "setp.ge.s32 %same, %now, 0", "setp.eq.u32 %same, %now, 0")
+    )
     yield changed("arrives without release", arrive=edited(protocol.arrive, "fence.release.gpu;", ""))
     yield changed("release fence at block scope", arrive=edited(protocol.arrive, "fence.release.gpu", "fence.release.cta"))
-    yield changed("an acquire fence in place of the release fence", arrive=edited(protocol.arrive, "fence.release.gpu", "fence.acquire.gpu"))
+    yield changed(
+        "an acquire fence in place of the release fence", arrive=edited(protocol.arrive, "fence.release.gpu", "fence.acquire.gpu")
+    )
     yield changed("arrival at block scope", arrive=edited(protocol.arrive, ".relaxed.gpu.global.add", ".relaxed.cta.global.add"))
     kind = "red" if protocol is LAUNCH else "atom"
     line = next(one.strip() for one in protocol.arrive.text.splitlines() if one.strip().startswith(f"{kind}."))
     yield changed("release fence after the arrival", arrive=moved_after(protocol.arrive, "fence.release.gpu;", line))
-    yield changed("arrival exchanges instead of adding", arrive=edited(protocol.arrive, ".global.add.u32" if kind == "atom" else line, ".global.exch.b32" if kind == "atom" else "st.relaxed.gpu.global.u32 [$0], $1;"))
+    yield changed(
+        "arrival exchanges instead of adding",
+        arrive=edited(
+            protocol.arrive,
+            ".global.add.u32" if kind == "atom" else line,
+            ".global.exch.b32" if kind == "atom" else "st.relaxed.gpu.global.u32 [$0], $1;",
+        ),
+    )
 
 
 def _exchanged(protocol: Protocol, old: Ptx, new: Ptx) -> Protocol:

@@ -23,7 +23,7 @@ from typing import Any
 import z3
 
 from ..protocol import FIRST_GENERATION, LAUNCH_STRIPED, Protocol, Ptx
-from .harness import Grid, Harness, Index, indices
+from .harness import Harness, Index, indices
 from .memory_model import Model, Place
 from .safety import grid_of, with_slot_taken
 from .specialize import specialize
@@ -61,7 +61,13 @@ class Answer:
 
 
 def ask(
-    harness: Harness, hazard: str, blocks: Index = (2, 1, 1), threads: Index = (2, 1, 1), rounds: int = 2, at: int = 0, thin_air: bool = False
+    harness: Harness,
+    hazard: str,
+    blocks: Index = (2, 1, 1),
+    threads: Index = (2, 1, 1),
+    rounds: int = 2,
+    at: int = 0,
+    thin_air: bool = False,
 ) -> Answer:
     """Whether ``hazard`` is possible at barrier ``at`` of ``rounds``.
 
@@ -98,7 +104,7 @@ def _words_alone(path: Path) -> Path:
     """A path with nothing left in it but the accesses to the barrier's words and the fences."""
     kept = [i for i, e in enumerate(path.events) if e.kind == "F" or (e.is_memory and isinstance(e.location, int))]
     number = {old: new for new, old in enumerate(kept)}
-    events = [replace(path.events[i], depends=frozenset(), partner=number.get(path.events[i].partner, None)) for i in kept]
+    events = [replace(path.events[i], depends=frozenset(), partner=number.get(path.events[i].partner)) for i in kept]
     return Path(events, path.conditions)
 
 
@@ -143,7 +149,14 @@ def _probe(kind: str, word: int, value: int, when: str) -> Probe:
 def _hazards(hazard: str, model: Model, found: list[dict[Probe, int]]) -> Iterator[Any]:
     threads = range(len(found))
     if hazard == PASSES:
-        yield z3.And(*(model.reads_from(found[u][_probe("W", u, 1, "before")], found[t][_probe("R", u, 0, "after")]) for t in threads for u in threads if t != u))
+        yield z3.And(
+            *(
+                model.reads_from(found[u][_probe("W", u, 1, "before")], found[t][_probe("R", u, 0, "after")])
+                for t in threads
+                for u in threads
+                if t != u
+            )
+        )
         return
     for t, u in ((t, u) for t in threads for u in threads if t != u):
         if hazard == "read after write":

@@ -42,7 +42,7 @@ class Special:
 class Mem:
     """``[base + offset]``; the offset is in bytes."""
 
-    base: Union[Reg, Imm]
+    base: Reg | Imm
     offset: int = 0
 
 
@@ -50,7 +50,7 @@ class Mem:
 class Vector:
     """``{a, b}``, least significant part first."""
 
-    parts: tuple[Union[Reg, Imm], ...]
+    parts: tuple[Reg | Imm, ...]
 
 
 @dataclass(frozen=True, order=True)
@@ -247,7 +247,7 @@ def parse(text: str, bindings: Mapping[str, Operand] | None = None, prefix: str 
 @dataclass
 class _Scope:
     number: int
-    parent: "_Scope | None"
+    parent: _Scope | None
     registers: dict[str, str]
     labels: dict[str, int]
 

@@ -74,8 +74,11 @@ def refuted() -> list[tuple[str, safety.Question]]:
         ("TileLang 0.1.12 to 0.1.15, a block with two leaders", safety.one_launch(current, (2, 1, 1), (1, 2, 1), rounds=1)),
         ("TileLang 0.1.9 to 0.1.11, no generation", safety.one_launch(old, (2, 1, 1), (1, 1, 1), rounds=2)),
         ("TileLang 0.1.12 to 0.1.15, two launches at once", safety.two_launches(current, (2, 1, 1), (1, 1, 1), shared=True, rounds=1)),
-        ("state=\"module\", two launches at once", safety.two_launches(Harness(MODULE), (2, 1, 1), (1, 1, 1), shared=True, rounds=1)),
-        ("The launch protocol, were two launches to share a word", safety.two_launches(Harness(LAUNCH), (2, 1, 1), (1, 1, 1), shared=True, rounds=1)),
+        ('state="module", two launches at once', safety.two_launches(Harness(MODULE), (2, 1, 1), (1, 1, 1), shared=True, rounds=1)),
+        (
+            "The launch protocol, were two launches to share a word",
+            safety.two_launches(Harness(LAUNCH), (2, 1, 1), (1, 1, 1), shared=True, rounds=1),
+        ),
     ]
 
 

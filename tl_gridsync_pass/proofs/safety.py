@@ -118,7 +118,9 @@ def two_launches(harness: Harness, blocks: Index, threads: Index, shared: bool, 
     return Question(name, tuple(grids), tuple((a, 0) for a in sorted(words)))
 
 
-def launches_in_turn(harness: Harness, blocks: Index, threads: Index, count: int = 2, rounds: int = ROUNDS, initial: Sequence[int] | None = None) -> Iterator[tuple[Question, Result]]:
+def launches_in_turn(
+    harness: Harness, blocks: Index, threads: Index, count: int = 2, rounds: int = ROUNDS, initial: Sequence[int] | None = None
+) -> Iterator[tuple[Question, Result]]:
     """Launches one after the other on the same words, each from whatever the one before may have left."""
     starts = {tuple(initial or [0] * len(words_of(grid_of(harness, blocks, threads, rounds))))}
     for number in range(count):

@@ -43,7 +43,9 @@ class Program:
 
     def shape(self) -> tuple:
         """Equal for programs that behave alike."""
-        return tuple((n.instruction.opcode, n.instruction.operands, n.instruction.guard, n.instruction.negated, n.next, n.target) for n in self.nodes)
+        return tuple(
+            (n.instruction.opcode, n.instruction.operands, n.instruction.guard, n.instruction.negated, n.next, n.target) for n in self.nodes
+        )
 
 
 def specialize(grid: Grid, ctaid: Index, tid: Index) -> Program:
@@ -97,7 +99,12 @@ def read_registers(instruction: Instruction) -> Iterator[str]:
 def is_local(instruction: Instruction) -> bool:
     """Whether only the executing thread's registers are concerned."""
     name = instruction.opcode[0]
-    return not (is_memory(instruction) or is_block_barrier(instruction) or name in ("enter", "leave", "trap", "exit", "ret") or reads_clock(instruction))
+    return not (
+        is_memory(instruction)
+        or is_block_barrier(instruction)
+        or name in ("enter", "leave", "trap", "exit", "ret")
+        or reads_clock(instruction)
+    )
 
 
 def reads_clock(instruction: Instruction) -> bool:
@@ -178,7 +185,7 @@ def _written(instruction: Instruction, env: dict[str, Any], known: dict[str, int
     if not names:
         return {}
     if not is_local(instruction):
-        return {name: _UNKNOWN for name in names}
+        return dict.fromkeys(names, _UNKNOWN)
     arguments = [_value(o, env, known, instruction) for o in sources(instruction)]
     if len(names) > 1:
         return {name: _UNKNOWN if arguments[0] is _UNKNOWN else (arguments[0] >> 32 * i) & 0xFFFFFFFF for i, name in enumerate(names)}
@@ -302,13 +309,18 @@ def _demand(into: dict[str, int], more: dict[str, int]) -> None:
 def _demanded(instruction: Instruction, out: dict[str, int]) -> dict[str, int]:
     """The bits that an instruction reads, given those of its result that are read later."""
     opcode, operands = instruction.opcode, instruction.operands
-    wanted = {name: ALL_BITS for name in read_registers(instruction)}
+    wanted = dict.fromkeys(read_registers(instruction), ALL_BITS)
     if not is_local(instruction) or len(opcode) < 2:
         return wanted
     if opcode[0] == "setp" and len(opcode) == 3 and opcode[1] in ("ge", "lt") and opcode[2] in ("s32", "s64") and operands[2] == Imm(0):
         # The sign alone decides.
         bits = 1 << int(opcode[2][1:]) - 1
-    elif opcode[0] in ("xor", "or", "and", "not", "mov") and opcode[-1] != "pred" and isinstance(operands[0], Reg) and not isinstance(operands[1], Vector):
+    elif (
+        opcode[0] in ("xor", "or", "and", "not", "mov")
+        and opcode[-1] != "pred"
+        and isinstance(operands[0], Reg)
+        and not isinstance(operands[1], Vector)
+    ):
         bits = out.get(operands[0].name, 0)
         if opcode[0] == "and" and isinstance(operands[2], Imm):
             bits &= operands[2].value

@@ -47,9 +47,7 @@ class Path:
     probes: dict[Probe, int] = field(default_factory=dict)
 
 
-def paths(
-    program: Program, thread: int, block: int, probes: Callable[[str, int], list[Probe]] = lambda mark, number: []
-) -> Iterator[Path]:
+def paths(program: Program, thread: int, block: int, probes: Callable[[str, int], list[Probe]] = lambda mark, number: []) -> Iterator[Path]:
     """Every path of a folded program.
 
     Parameters
@@ -75,7 +73,7 @@ class _State:
     """Which way the path went on a predicate, by the z3 identity of its term."""
     barriers: int = 0
 
-    def fork(self) -> "_State":
+    def fork(self) -> _State:
         path = Path(list(self.path.events), list(self.path.conditions), dict(self.path.registers), dict(self.path.probes))
         return _State(self.node, path, dict(self.taint), self.control, list(self.visited), dict(self.decided), self.barriers)
 
@@ -140,7 +138,7 @@ class _Executor:
         body = state.visited[state.visited.index(state.node) :]
         code = [self.nodes[n].instruction for n in body]
         for instruction in code:
-            if is_memory(instruction) and access(instruction).writes or is_block_barrier(instruction):
+            if (is_memory(instruction) and access(instruction).writes) or is_block_barrier(instruction):
                 raise PtxError(f"a loop that does more than read: {instruction.text!r}")
         written = {r for i in code for r in destinations(i)}
         carried = written & set(self.nodes[state.node].live)
@@ -161,9 +159,7 @@ class _Executor:
             for probe in self.probes(name, number):
                 value = self._unknown() if probe.kind == "R" else probe.value
                 path.probes[probe] = len(path.events)
-                path.events.append(
-                    Event(probe.kind, self.thread, "weak", None, probe.location, value, state.control, label=probe.label)
-                )
+                path.events.append(Event(probe.kind, self.thread, "weak", None, probe.location, value, state.control, label=probe.label))
         elif is_block_barrier(instruction):
             instance = ("bar", self.block, state.barriers)
             state.barriers += 1
@@ -227,12 +223,14 @@ class _Executor:
         if what.writes:
             arguments = [self._read(o, path.registers) for o in data]
             taint = state.control.union(*(state.taint.get(o.name, _NOTHING) for o in data if isinstance(o, Reg)))
-            written = arguments[0] if what.kind == "st" else read_modify_write(what.operation or "", what.type, path.events[read].value, arguments)
+            written = (
+                arguments[0]
+                if what.kind == "st"
+                else read_modify_write(what.operation or "", what.type, path.events[read].value, arguments)
+            )
             if isinstance(written, int):
                 written = cut(written, 32)
-            path.events.append(
-                Event("W", self.thread, write_order, what.scope, location, written, taint, read, True, instruction.text)
-            )
+            path.events.append(Event("W", self.thread, write_order, what.scope, location, written, taint, read, True, instruction.text))
         if what.kind in ("ld", "atom"):
             (register,) = destinations(instruction)
             assert read is not None

@@ -80,7 +80,9 @@ class _Story:
         for t, left in enumerate(self.exploration.left(before, block)):
             if self.exploration.left(self.state, block)[t] > left and self.exploration.threads[block][t] == (0, 0, 0):
                 self.sums[block] = sum(self.values)
-                self._say(self.exploration.name(block, t), f"is through the barrier and reads values = {self.values}: sum {self.sums[block]}")
+                self._say(
+                    self.exploration.name(block, t), f"is through the barrier and reads values = {self.values}: sum {self.sums[block]}"
+                )
 
     def next_step(self) -> None:
         """The first step that changes anything, lowest block first."""
