@@ -71,6 +71,16 @@ __device__ __forceinline__ void arrive_and_wait(Live &live, u32 static_blocks) {
 {dispatch}
 }}
 
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ void complete_bulk_stores() {{
+{bulk_stores}
+}}
+
+__device__ __forceinline__ void order_bulk_loads() {{
+{bulk_loads}
+}}
+#endif
+
 }}  // namespace tl_gridsync
 
 #define {begin}() tl_gridsync::Live tl_gridsync_live = tl_gridsync::begin()
@@ -110,6 +120,8 @@ def cuda_source(state: str) -> str:
         message=_NOT_COOPERATIVE,
         barriers=barriers,
         dispatch=dispatch,
+        bulk_stores=_statement(protocol.BULK_STORES_COMPLETE),
+        bulk_loads=_statement(protocol.BULK_LOADS_FOLLOW),
         begin=BEGIN,
         arrive_and_wait=ARRIVE_AND_WAIT,
     )

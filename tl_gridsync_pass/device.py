@@ -364,6 +364,18 @@ def _striped_barrier(striped, workspace, blocks, live: dict, timeout_ms: int, ke
 _COOPERATIVE = {"cooperative": True} if "cooperative" in inspect.signature(CuTeDSL.LaunchConfig).parameters else {}
 
 
+@dsl_user_op
+def complete_bulk_stores(*, loc=None, ip=None) -> None:
+    """Before a grid barrier, by every thread of a kernel with bulk stores: see protocol.BULK_STORES_COMPLETE."""
+    _emit(protocol.BULK_STORES_COMPLETE, {})
+
+
+@dsl_user_op
+def order_bulk_loads(*, loc=None, ip=None) -> None:
+    """After a grid barrier, by every thread of a kernel with bulk loads: see protocol.BULK_LOADS_FOLLOW."""
+    _emit(protocol.BULK_LOADS_FOLLOW, {})
+
+
 class _CooperativeLaunch:
     """What ``kernel(*args)`` gives inside a host function, with ``cooperative=True`` on its launch."""
 

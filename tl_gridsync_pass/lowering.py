@@ -9,7 +9,8 @@
 
 with one comparison for each thread axis whose extent is not known to be 1. ``blocks`` is the size of the
 grid where it is known at compile time, else 0. The CuTeDSL code generator prints the call as
-``tl_gridsync.arrive_and_wait(state, blocks)``.
+``tl_gridsync.arrive_and_wait(state, blocks)``. In a kernel that copies in bulk (TMA) there is a call by
+every thread before and after, because bulk copies need an ordering of their own.
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ def contains_grid_sync(func: tir.PrimFunc) -> bool:
 
 def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions, backend: str) -> tir.PrimFunc:
     bound: list[tuple[str, tir.Var, tir.PrimExpr]] = []
+    before, after = _around_bulk_copies(func)
     count = 0
 
     def enter(stmt: tir.Stmt) -> None:
@@ -148,7 +150,7 @@ def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions, bac
             bound.pop()
         elif isinstance(stmt, tir.Evaluate) and _is_grid_sync(stmt.value):
             count += 1
-            return _barrier(name, bound, options, backend)
+            return tir.SeqStmt([*before, *_barrier(name, bound, options, backend), *after])
         return None
 
     enabled = [f"{TIR_NAMESPACE}.AttrStmt", f"{TIR_NAMESPACE}.Evaluate"]
@@ -165,7 +167,7 @@ def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions, bac
     return lowered
 
 
-def _barrier(name: str, bound: list[tuple[str, tir.Var, tir.PrimExpr]], options: GridSyncOptions, backend: str) -> tir.Stmt:
+def _barrier(name: str, bound: list[tuple[str, tir.Var, tir.PrimExpr]], options: GridSyncOptions, backend: str) -> list[tir.Stmt]:
     threads = sorted((b for b in bound if b[0] in _THREAD_AXES), key=lambda b: b[0])
     if not threads:
         raise GridSyncLoweringError(
@@ -184,7 +186,25 @@ def _barrier(name: str, bound: list[tuple[str, tir.Var, tir.PrimExpr]], options:
     function = ARRIVE_AND_WAIT if backend == "cuda" else f"{DEVICE_MODULE}::arrive_and_wait"
     call = tir.Evaluate(tir.call_extern("handle", function, *arguments))
     guarded = call if leader is None else tir.IfThenElse(leader, call, None)
-    return tir.SeqStmt([_block_sync(), guarded, _block_sync()])
+    return [_block_sync(), guarded, _block_sync()]
+
+
+def _around_bulk_copies(func: tir.PrimFunc) -> tuple[list[tir.Stmt], list[tir.Stmt]]:
+    """What every thread does before and after a barrier because the kernel copies in bulk (TMA)."""
+    operators: set[str] = set()
+
+    def visit(node: object) -> None:
+        if isinstance(node, tir.Call) and isinstance(node.op, tvm.ir.Op):
+            operators.add(str(node.op.name))
+
+    tir.stmt_functor.post_order_visit(func.body, visit)
+    stores = any(name.startswith(("tl.tma_store", "tl.tma_reduce")) for name in operators)
+    loads = any(name.startswith("tl.tma_load") for name in operators)
+    return [_device_call("complete_bulk_stores")] * stores, [_device_call("order_bulk_loads")] * loads
+
+
+def _device_call(name: str) -> tir.Stmt:
+    return tir.Evaluate(tir.call_extern("handle", f"{DEVICE_MODULE}::{name}"))
 
 
 def _static_grid_size(bound: list[tuple[str, tir.Var, tir.PrimExpr]]) -> int:

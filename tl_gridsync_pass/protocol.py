@@ -682,6 +682,16 @@ DONE:
 
 PROTOCOLS = {protocol.name: protocol for protocol in (LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MODULE)}
 
+# Around the barrier of a kernel that copies in bulk (TMA), by every thread of the block. Bulk copies go
+# through the async proxy, which the barrier's own release and acquire do not order.
+
+# Before the block barrier: a thread's bulk stores are complete, and their writes visible to it. TileLang
+# itself waits until shared memory may be written again, which can be earlier (PTX ISA, cp.async.bulk.wait_group).
+BULK_STORES_COMPLETE = Ptx(text="cp.async.bulk.wait_group 0;")
+# After it: bulk loads that follow read what ordinary stores wrote before the barrier (PTX ISA, "Proxies": a
+# proxy fence has to stand on the path from the one to the other).
+BULK_LOADS_FOLLOW = Ptx(text="fence.proxy.async.global;")
+
 # One-sided fences came with compute capability 9.0; before, one that does both takes their place.
 _ONE_SIDED_FENCES = ("fence.release.gpu", "fence.acquire.gpu")
 
@@ -696,7 +706,7 @@ def for_compute_capability(ptx: str, major: int) -> str:
 
 def digest() -> str:
     """A hash of every PTX text, as hex."""
-    texts: list[str] = []
+    texts = [BULK_STORES_COMPLETE.text, BULK_LOADS_FOLLOW.text]
     for p in PROTOCOLS.values():
         texts += [s.text for s in (*p.entry, *p.setup, p.arrive, p.pace, p.wait, p.bounded_wait, p.turn) if s is not None]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
