@@ -1,6 +1,6 @@
 """Runs the GPU suite and writes its report: one JSON file of data and one page for docs/.
 
-    python tools/gpu_report.py --data benchmarks/results/h200-gpu-suite.json --page docs/gpu-suite.md [-- pytest arguments]
+    python benchmarks/gpu_suite_report.py --data benchmarks/results/h200-gpu-suite.json --page docs/gpu-suite.md [-- pytest arguments]
 
 Run it from the root of the repository, on a machine with the GPU that the report is to be about.
 """
@@ -17,10 +17,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
 import machine
+
+ROOT = Path(__file__).parents[1]
 
 
 def run_suite(arguments: list[str]) -> list[dict[str, Any]]:
@@ -53,10 +52,11 @@ def page(report: dict[str, Any]) -> str:
     lines = [
         "# The GPU suite",
         "",
-        f"Run on {about['date'][:10]} on one {about['gpu']}, driver {driver}, with {versions}. Emission revision {about['emission revision']}.",
+        f"Run on {about['date'][:10]} on an {about['gpu']}, driver {driver}, with {versions}.",
+        f"Emission revision {about['emission revision']}.",
         "",
         f"{counts['passed']} passed, {counts['failure'] + counts['error']} failed, {counts['skipped']} skipped. "
-        "Made by `python tools/gpu_report.py`; the data, test by test, is in `benchmarks/results/`.",
+        "Made by `python benchmarks/gpu_suite_report.py`; the data, test by test, is in `benchmarks/results/`.",
         "",
         "| tests | passed | failed | skipped | seconds |",
         "| --- | --- | --- | --- | --- |",
@@ -68,7 +68,8 @@ def page(report: dict[str, Any]) -> str:
         lines.append(f"| `{file}` | {n['passed']} | {n['failure'] + n['error']} | {n['skipped']} | {seconds:.0f} |")
     unlike = [test for test in report["tests"] if test["outcome"] != "passed"]
     if unlike:
-        lines += ["", "Not passed:", ""] + [
+        lines += ["", "Not passed:", ""]
+        lines += [
             f"- `{test['file']}::{test['test']}`: {test['outcome']}: {test['why'].splitlines()[0] if test['why'] else ''}"
             for test in unlike
         ]
