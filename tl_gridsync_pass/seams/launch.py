@@ -164,9 +164,11 @@ def _timeout_message(adapter: Any, device: int, report: dict[str, int]) -> str:
 
 def _explained(adapter: Any, ins: tuple[Any, ...], error: Exception) -> GridSyncError | None:
     """The error of this package that says what ``error`` means, or None where it is not about a barrier."""
+    device = _device_of(ins)
+    if device < 0:
+        return None
     try:
         _raise_on_report()
-        device = max(_device_of(ins), 0)
         for shape in launch_shapes(_module_source(adapter), _launch_arguments(adapter, ins)):
             limit = occupancy(_cubin(adapter, ins), shape, device)
             if shape.blocks > limit.blocks:
