@@ -9,8 +9,8 @@ from ir_builders import BARRIER, block_sync, function, lowered, module, sync_gri
 from kernels import CUTEDSL, stages
 
 import tl_gridsync_pass as gs
-from tl_gridsync_pass.lowering import contains_grid_sync
 from tl_gridsync_pass.tvm_compat import tir, tvm
+from tl_gridsync_pass.verify.ir_facts import contains_grid_barrier
 
 X, Y, Z = "threadIdx.x", "threadIdx.y", "threadIdx.z"
 
@@ -124,7 +124,7 @@ def test_a_barrier_inside_an_expression_is_an_error():
     value = sync_grid()[0].value
     inside = tir.Evaluate(tir.call_extern("handle", "use", value))
     before = module(function([BARRIER], {X: 32}, lambda _: [block_sync(), inside], name="nested"))
-    assert contains_grid_sync(before["nested"])
+    assert contains_grid_barrier(before["nested"])
     with pytest.raises(gs.GridSyncLoweringError, match=r"kernel 'nested'.*inside an expression.*statement of its own"):
         gs.GridSyncPass()(before)
 
@@ -146,7 +146,7 @@ def test_runs_on_the_device_module_that_tilelang_makes():
         lambda node: calls.append(node) if isinstance(node, tir.Call) and "arrive_and_wait" in str(node) else None,
     )
     assert len(calls) == 4
-    assert not contains_grid_sync(after["stages_kernel"])
+    assert not contains_grid_barrier(after["stages_kernel"])
 
 
 def test_dynamic_block_size_through_tilelang():
@@ -160,3 +160,34 @@ def test_dynamic_block_size_through_tilelang():
         device = tilelang.lower(dynamic, target=CUTEDSL, passes=[]).device_mod
     text = str(gs.GridSyncPass()(device))
     assert "if tx == 0 and ty == 0:" in text
+
+
+def test_clusters_are_refused_with_a_reason():
+    @T.prim_func
+    def clustered(values: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=64, cluster_dims=(2, 1, 1)) as bx:
+            values[bx] = bx
+            T.sync_grid()
+
+    with pytest.raises(gs.GridSyncLoweringError, match=r"'clustered_kernel' uses T.sync_grid\(\) and cluster_dims=\(2, 1, 1\)"):
+        tilelang.compile(clustered, target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
+
+
+def test_programmatic_dependent_launch_gives_way_to_the_cooperative_one():
+    """TileLang's launcher has one or the other; the dependent kernel's own instructions stay and wait for nothing."""
+
+    @T.prim_func
+    def dependent(values: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=64) as bx:
+            T.pdl_sync()
+            values[bx] = bx
+            T.sync_grid()
+            T.pdl_trigger()
+
+    tilelang.disable_cache()
+    try:
+        kernel = tilelang.compile(dependent, target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
+    finally:
+        tilelang.enable_cache()
+    launcher = kernel.adapter.lib_generator.launcher_cpp_code
+    assert "cuLaunchCooperativeKernel(" in launcher and "PROGRAMMATIC_STREAM_SERIALIZATION" not in launcher

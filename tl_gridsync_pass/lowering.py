@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 
 import tvm_ffi
@@ -27,6 +26,7 @@ from .errors import GridSyncLoweringError
 from .options import GridSyncOptions
 from .tvm_compat import TIR_NAMESPACE, tir, tir_op, tvm
 from .verify import verify as verify_barriers
+from .verify.ir_facts import contains_grid_barrier, is_grid_barrier
 from .warp_specialized import rejoin
 
 logger = logging.getLogger("tl_gridsync_pass")
@@ -113,7 +113,7 @@ def lower_grid_sync(mod: tvm.IRModule, options: GridSyncOptions, backend: str = 
     """Rewrite every grid barrier of every PrimFunc in ``mod`` for ``backend``; the same object where there is none."""
     rewritten = {}
     for var, func in mod.functions.items():
-        if isinstance(func, tir.PrimFunc) and contains_grid_sync(func):
+        if isinstance(func, tir.PrimFunc) and contains_grid_barrier(func):
             rewritten[var] = _lower_function(var.name_hint, func, options, backend)
     if not rewritten:
         return mod
@@ -123,19 +123,8 @@ def lower_grid_sync(mod: tvm.IRModule, options: GridSyncOptions, backend: str = 
     return out
 
 
-def contains_grid_sync(func: tir.PrimFunc) -> bool:
-    """Whether ``func`` calls ``T.sync_grid()`` anywhere."""
-    found = []
-
-    def visit(node: object) -> None:
-        if _is_grid_sync(node):
-            found.append(node)
-
-    tir.stmt_functor.post_order_visit(func.body, visit)
-    return bool(found)
-
-
 def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions, backend: str) -> tir.PrimFunc:
+    _refuse_clusters(name, func)
     bound: list[tuple[str, tir.Var, tir.PrimExpr]] = []
     before, after = _around_bulk_copies(func)
     count = 0
@@ -148,7 +137,7 @@ def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions, bac
         nonlocal count
         if _is_thread_extent(stmt):
             bound.pop()
-        elif isinstance(stmt, tir.Evaluate) and _is_grid_sync(stmt.value):
+        elif isinstance(stmt, tir.Evaluate) and is_grid_barrier(stmt.value):
             count += 1
             return tir.SeqStmt([*before, *_barrier(name, bound, options, backend), *after])
         return None
@@ -158,7 +147,7 @@ def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions, bac
     if backend == "cuda":
         body = tir.SeqStmt([tir.Evaluate(tir.call_extern("handle", BEGIN)), body])
     lowered = func.with_body(body)
-    if contains_grid_sync(lowered):
+    if contains_grid_barrier(lowered):
         raise GridSyncLoweringError(
             f"tl_gridsync: kernel {name!r} uses the value of T.sync_grid() inside an expression. "
             "Write T.sync_grid() as a statement of its own."
@@ -189,6 +178,15 @@ def _barrier(name: str, bound: list[tuple[str, tir.Var, tir.PrimExpr]], options:
     return [_block_sync(), guarded, _block_sync()]
 
 
+def _refuse_clusters(name: str, func: tir.PrimFunc) -> None:
+    clusters = [int(extent) for extent in (func.attrs["cluster_dims"] if func.attrs and "cluster_dims" in func.attrs else ())]
+    if any(extent != 1 for extent in clusters):
+        raise GridSyncLoweringError(
+            f"tl_gridsync: kernel {name!r} uses T.sync_grid() and cluster_dims={tuple(clusters)}. A grid barrier needs a cooperative launch, "
+            "which TileLang does not combine with clusters. Drop cluster_dims, or split the kernel at the barrier."
+        )
+
+
 def _around_bulk_copies(func: tir.PrimFunc) -> tuple[list[tir.Stmt], list[tir.Stmt]]:
     """What every thread does before and after a barrier because the kernel copies in bulk (TMA)."""
     operators: set[str] = set()
@@ -216,15 +214,6 @@ def _static_grid_size(bound: list[tuple[str, tir.Var, tir.PrimExpr]]) -> int:
 
 def _block_sync() -> tir.Stmt:
     return tir.Evaluate(tir.Call("int32", tir_op("tvm_storage_sync"), [tir.StringImm("shared")]))
-
-
-@lru_cache(maxsize=1)
-def _grid_sync_op() -> tvm.ir.Op:
-    return tvm.ir.Op.get("tl.sync_grid")
-
-
-def _is_grid_sync(node: object) -> bool:
-    return isinstance(node, tir.Call) and isinstance(node.op, tvm.ir.Op) and node.op.same_as(_grid_sync_op())
 
 
 def _is_thread_extent(stmt: object) -> bool:

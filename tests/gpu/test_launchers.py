@@ -229,6 +229,29 @@ def test_persistent_loop_and_swizzle():
     assert out.tolist() == [[tiles - x for x in range(tiles)]] * tiles
 
 
+def test_programmatic_dependent_launch(launcher):
+    """The dependent kernel waits for the one before and synchronizes its own grid, through each launcher."""
+    blocks = 16
+
+    @T.prim_func
+    def dependent(values: T.Tensor((blocks,), "int32"), out: T.Tensor((blocks,), "int32")):
+        with T.Kernel(blocks, threads=(32, 2)) as bx:
+            T.pdl_sync()
+            if T.get_thread_binding(0) + T.get_thread_binding(1) == 0:
+                values[bx] = values[bx] + bx + 1
+            T.sync_grid()
+            if T.get_thread_binding(0) + T.get_thread_binding(1) == 0:
+                out[bx] = values[blocks - 1 - bx]
+            T.pdl_trigger()
+
+    kernel = build(dependent)
+    values, out = zeros(blocks), zeros(blocks)
+    for _ in range(20):
+        kernel(values, out)
+    bounded.synchronize()
+    assert out.tolist() == [20 * (blocks - b) for b in range(blocks)]
+
+
 def test_many_rounds_through_each_launcher(launcher):
     kernel = build(rounds((64,), (16, 2, 2), 200))
     board, sums = zeros(2, 64), zeros(64)

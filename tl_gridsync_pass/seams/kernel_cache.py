@@ -17,10 +17,10 @@ from tilelang.jit.adapter.cutedsl.kernel_cache import CuTeDSLKernelCache
 
 from .. import process
 from ..errors import GridSyncTargetError, SeamError
-from ..lowering import contains_grid_sync
 from ..options import GridSyncOptions, mentions_pass
 from ..revision import emission_revision
 from ..tvm_compat import tir
+from ..verify.ir_facts import contains_grid_barrier
 from .attachments import Attachment, wrap_attribute
 from .codegen import wrong_target
 from .target import is_served
@@ -56,7 +56,7 @@ def _cached(wrapped, instance, args, kwargs):
     cutedsl = isinstance(instance, CuTeDSLKernelCache)
     default = process.current()
     # A kernel without a barrier is left alone, so that its cached builds stay valid.
-    if default is not None and not (isinstance(func, tir.PrimFunc) and contains_grid_sync(func) and is_served(target, default)):
+    if default is not None and not (isinstance(func, tir.PrimFunc) and contains_grid_barrier(func) and is_served(target, default)):
         default = None
     completed = complete(pass_configs, default)
     options = GridSyncOptions.from_pass_configs(completed or {})

@@ -38,10 +38,13 @@ def diagnose(name: str, func: tir.PrimFunc) -> list[Diagnostic]:
     func : tir.PrimFunc
         A function with its threads bound, at any point of the lowering after that.
     """
-    if not _has_grid_barrier(func):
+    if not ir_facts.contains_grid_barrier(func):
         return []
     analysis = Uniformity(func)
     barriers = sorted(analysis.barriers.values(), key=lambda b: b.number)
+    if not barriers:
+        # Only inside expressions, which the lowering refuses.
+        return []
     found = []
     for barrier in barriers:
         if barrier.causes:
@@ -57,12 +60,6 @@ def diagnose(name: str, func: tir.PrimFunc) -> list[Diagnostic]:
     found += _non_coherent_loads(name, func, analysis)
     order = list(Severity)
     return sorted(found, key=lambda d: order.index(d.severity))
-
-
-def _has_grid_barrier(func: tir.PrimFunc) -> bool:
-    found = []
-    tir.stmt_functor.post_order_visit(func.body, lambda node: found.append(node) if ir_facts.is_grid_barrier(node) else None)
-    return bool(found)
 
 
 def _divergence(name: str, barrier: Barrier, which: str) -> Diagnostic:

@@ -71,6 +71,13 @@ def is_grid_barrier(node: object) -> bool:
     return isinstance(node, tir.Call) and isinstance(node.op, tvm.ir.Op) and node.op.same_as(_grid_sync_op())
 
 
+def contains_grid_barrier(func: tir.PrimFunc) -> bool:
+    """Whether ``func`` calls ``T.sync_grid()`` anywhere."""
+    found = []
+    tir.stmt_functor.post_order_visit(func.body, lambda node: found.append(node) if is_grid_barrier(node) else None)
+    return bool(found)
+
+
 def scope_of(data: tir.Var) -> str:
     """``"global"``, ``"shared"`` or ``"local"`` for the variable that points to a buffer's memory."""
     annotation = getattr(data, "type_annotation", None)
