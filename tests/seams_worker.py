@@ -9,11 +9,13 @@ import tvm_ffi
 from tilelang.autotuner.tuner import AutoTuneImpl, AutoTuner
 from tilelang.cache.kernel_cache import KernelCache
 from tilelang.jit import JITImpl
+from tilelang.jit.adapter.cutedsl.adapter import CuTeDSLKernelAdapter
 from tilelang.jit.adapter.cutedsl.kernel_cache import CuTeDSLKernelCache
+from tilelang.jit.adapter.cutedsl.libgen import CuTeDSLLibraryGenerator
 
 OWNERS = [
     *(sys.modules[name] for name in ("tilelang", "tilelang.jit", "tilelang.engine", "tilelang.engine.lower", "tilelang.cache")),
-    *(KernelCache, CuTeDSLKernelCache, AutoTuner, JITImpl, AutoTuneImpl),
+    *(KernelCache, CuTeDSLKernelCache, AutoTuner, JITImpl, AutoTuneImpl, CuTeDSLKernelAdapter, CuTeDSLLibraryGenerator),
 ]
 
 

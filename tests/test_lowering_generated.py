@@ -42,7 +42,8 @@ def barriers_in(statements) -> int:
 @given(st.lists(st.tuples(kernel, extents), min_size=1, max_size=3), st.sampled_from(["launch", "module"]))
 def test_every_barrier_is_rewritten_and_nothing_else(kernels, state):
     before = module(*(function(body, threads, name=f"k{i}") for i, (body, threads) in enumerate(kernels)))
-    after = gs.GridSyncPass(state=state)(before)
+    # The rewriting alone: some of these barriers stand where not all blocks come.
+    after = gs.GridSyncPass(state=state, verify="off")(before)
 
     expected = module(
         *(

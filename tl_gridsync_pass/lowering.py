@@ -182,8 +182,8 @@ def _refuse_clusters(name: str, func: tir.PrimFunc) -> None:
     clusters = [int(extent) for extent in (func.attrs["cluster_dims"] if func.attrs and "cluster_dims" in func.attrs else ())]
     if any(extent != 1 for extent in clusters):
         raise GridSyncLoweringError(
-            f"tl_gridsync: kernel {name!r} uses T.sync_grid() and cluster_dims={tuple(clusters)}. A grid barrier needs a cooperative launch, "
-            "which TileLang does not combine with clusters. Drop cluster_dims, or split the kernel at the barrier."
+            f"tl_gridsync: kernel {name!r} uses T.sync_grid() and cluster_dims={tuple(clusters)}. A grid barrier needs a cooperative "
+            "launch, which TileLang does not combine with clusters. Drop cluster_dims, or split the kernel at the barrier."
         )
 
 
