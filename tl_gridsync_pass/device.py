@@ -151,7 +151,10 @@ def _entry_registers(statements: tuple[Ptx, ...], blocks) -> dict:
         if protocol.CLAIM_STRIPES in statements:
             registers["table"] = _module_variable(_STRIPE_TABLE, size=protocol.STRIPE_TABLE_BYTES)
         for statement in statements:
-            _emit(statement, registers)
+            if statement is protocol.CLAIM_STRIPES and not isinstance(blocks, int):
+                _emit_claim_of_large_grids(registers)
+            else:
+                _emit(statement, registers)
         variable = llvm.AllocaOp(llvm.PointerType.get(), arith.constant(T.i32(), 1), T.i32(), alignment=4).result
         llvm.store(registers["generation"], variable)
     registers["generation"] = variable
@@ -159,6 +162,19 @@ def _entry_registers(statements: tuple[Ptx, ...], blocks) -> dict:
     for name, value in live.items():
         value.owner.attributes[_ENTRY_MARK] = mlir_ir.StringAttr.get(name)
     return live
+
+
+def _emit_claim_of_large_grids(registers: dict) -> None:
+    """A claim that a grid too small for stripes does not make.
+
+    Such a grid counts in the driver's word and must read its first generation there: the stripes may have
+    been left with the other one by an earlier launch.
+    """
+    workspace = cutlass.Int64(registers["workspace"])
+    large = cutlass.Uint32(_value(registers["blocks"], "blocks")) > protocol.STRIPED_ABOVE
+    claimed = registers | {"workspace": cutlass.select_(large, workspace, cutlass.Int64(0))}
+    _emit(protocol.CLAIM_STRIPES, claimed)
+    registers["stripes"] = claimed["stripes"]
 
 
 def _module_variable(symbol: str, size: int = 4, exported: bool = False):

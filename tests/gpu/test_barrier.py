@@ -116,6 +116,17 @@ def test_dynamic_shapes(state):
 
 
 @pytest.mark.parametrize("state", STATES)
+def test_dynamic_grids_of_every_protocol_in_turn(state):
+    """One barrier a launch, so that each leaves the generation of what it counted in the other way round."""
+    kernel = build(barrier_kernels.dynamic_reverse(), state)
+    for n in (64_000, 640, 64_000, 64_000, 64, 25_600, 128_000, 6_400, 64_000, 1, 44_800, 44_801):
+        values, middle, out = torch.arange(n, dtype=torch.int32, device="cuda"), zeros(n), zeros(n)
+        kernel(values, middle, out)
+        bounded.synchronize()
+        assert torch.equal(out, values.flip(0)), n
+
+
+@pytest.mark.parametrize("state", STATES)
 def test_between_shared_memory_stages(state):
     blocks, threads = 64, 96
     kernel = build(barrier_kernels.shared_stages(blocks, threads), state)
