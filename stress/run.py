@@ -121,7 +121,7 @@ class Stress:
             "seconds": round(took, 2),
         }
         if worst:
-            result["one_stale_read"] = dict(zip(("round", "block", "value"), worst))
+            result["one_stale_read"] = dict(zip(("round", "block", "value"), worst, strict=True))
         return result
 
     def _buffers(self, blocks: int, width: int) -> tuple[torch.Tensor, ...]:
@@ -135,7 +135,7 @@ class Stress:
         if configuration.mode == "two streams":
 
             def on_streams() -> None:
-                for stream, arguments in zip(streams, buffers):
+                for stream, arguments in zip(streams, buffers, strict=True):
                     kernel(*arguments, stream=stream.cuda_stream)
 
             return on_streams
@@ -145,7 +145,7 @@ class Stress:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             origin = torch.cuda.current_stream()
-            for stream, arguments in zip(streams, buffers):
+            for stream, arguments in zip(streams, buffers, strict=True):
                 stream.wait_stream(origin)
                 kernel(*arguments, stream=stream.cuda_stream)
             for stream in streams:

@@ -282,10 +282,12 @@ def _launch_barrier(chosen: protocol.Protocol, workspace, blocks, live: dict, ti
     _emit(chosen.bounded_wait if timeout_ms else chosen.wait, registers)
     if timeout_ms:
         before = cutlass.Uint32(generation)
+        # Below the bits of the generation the word counts.
+        count_bits = 30 if chosen is protocol.LAUNCH_STRIPED else 31
         total = cutlass.Uint32(_value(blocks, "blocks"))
         _when(
             ((cutlass.Uint32(registers["now"]) ^ before) >> 31) == 0,
-            lambda: _stop_on_timeout(before >> 31, _arrivals(chosen, registers, total), total, timeout_ms, kernel),
+            lambda: _stop_on_timeout(before >> count_bits, _arrivals(chosen, registers, total), total, timeout_ms, kernel),
         )
     _emit(chosen.turn, registers)
     llvm.store(registers["generation"], live["generation"])
@@ -300,15 +302,15 @@ def _arrivals(chosen: protocol.Protocol, registers: dict, total):
         address = cutlass.Int64(registers["stripes"]) + 4096 * stripe
         read = {"counter": address}
         _emit(_READ_COUNTER, read)
-        arrived += _counted(cutlass.Uint32(read["arrived"]), registers["generation"], (total + (3 - stripe)) >> 2)
+        arrived += _counted(cutlass.Uint32(read["arrived"]), registers["generation"], (total + (3 - stripe)) >> 2, count_bits=30)
     return arrived
 
 
-def _counted(word, generation, total):
+def _counted(word, generation, total, count_bits: int = 31):
     """The arrivals that a word has counted of ``total``; see protocol.ADDEND for the two forms of the count."""
-    count = word & 0x7FFFFFFF
-    counted = cutlass.select_(count < total, count, count + total + cutlass.Uint32(0x80000000))
-    complete = ((word ^ cutlass.Uint32(generation)) >> 31) == 1
+    count = word & ((1 << count_bits) - 1)
+    counted = cutlass.select_(count < total, count, count + total - cutlass.Uint32(1 << count_bits))
+    complete = ((word ^ cutlass.Uint32(generation)) >> count_bits) != 0
     return cutlass.select_(complete, total, counted)
 
 

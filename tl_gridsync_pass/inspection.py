@@ -73,7 +73,7 @@ def judge(barrier: GridBarrier, block: tuple[int, int, int] | None) -> BarrierVe
     wrong, unknown = [], []
     if block is not None:
         leaders = 1
-        for axis, extent in zip(_AXES, block):
+        for axis, extent in zip(_AXES, block, strict=True):
             leaders *= 1 if axis in barrier.leader_axes else extent
         if leaders > 1:
             wrong.append(f"{leaders} threads of each block of {block} act as leader, since the leader test reads {test}: it opens early")
@@ -89,7 +89,8 @@ def judge(barrier: GridBarrier, block: tuple[int, int, int] | None) -> BarrierVe
 def block_shapes(listing: str) -> dict[str, tuple[int, int, int]]:
     """The block shape that each kernel was compiled for (EIATTR_REQNTID), from a listing of all sections."""
     shapes: dict[str, tuple[int, int, int]] = {}
-    section, attribute, words = "", "", []
+    words: list[int] = []
+    section, attribute = "", ""
     for line in listing.splitlines():
         if found := _SECTION.match(line):
             section, attribute = found[1], ""

@@ -397,7 +397,11 @@ FIRST_STRIPED_WORD = Ptx(
 )
 
 # Blocks go to the stripes in turn. Each stripe counts as the driver's word does, with its own first block
-# and its own number of blocks.
+# and its own number of blocks, but its generation has two bits, 30 and 31, and bits 0 to 29 count. One bit
+# is not enough: once all stripes have flipped, the blocks of one of them may arrive at the next barrier and
+# flip it again while a block of another stripe has yet to poll it, and that block would then read the
+# generation that it waits to end. Further ahead than that no stripe gets, since the barrier after the next
+# one needs that block, too; so of four generations a waiting block can meet three.
 STRIPE_OFFSET = Ptx(
     output="stripe_offset",
     text="""
@@ -450,7 +454,7 @@ STRIPE_ADDEND = Ptx(
     mul.lo.u32 %y, %y, %nx;
     add.u32 %x, %x, %y;
     setp.lt.u32 %first, %x, 4;
-    sub.u32 %x, 0x80000001, $1;
+    sub.u32 %x, 0x40000001, $1;
     selp.b32 $0, %x, 1, %first;
 }
 """,
@@ -475,7 +479,26 @@ STRIPE_WORD = Ptx(
 
 # As ARRIVE_RANKED, on the own stripe. The other stripes fill at the same rate, so the blocks missing in
 # the own one tell how long the wait is.
-ARRIVE_STRIPED = Ptx(output="remaining", inputs=("word", "stripe_addend", "stripe_blocks"), text=ARRIVE_RANKED.text)
+ARRIVE_STRIPED = Ptx(
+    output="remaining",
+    inputs=("word", "stripe_addend", "stripe_blocks"),
+    text="""
+{
+    .reg .b32 %count;
+    .reg .pred %early;
+    // Release and read-modify-write: as in ARRIVE.
+    fence.release.gpu;
+    atom.relaxed.gpu.global.add.u32 %count, [$1], $2;
+    add.u32 %count, %count, $2;
+    and.b32 %count, %count, 0x3fffffff;
+    setp.lt.u32 %early, %count, $3;
+    sub.u32 $0, 0x40000000, %count;
+    @%early sub.u32 $0, $3, %count;
+    setp.eq.u32 %early, %count, 0;
+    @%early mov.u32 $0, 0;
+}
+""",
+)
 
 PACE_STRIPED = Ptx(
     inputs=("remaining",),
@@ -505,7 +528,7 @@ WAIT_STRIPED = Ptx(
     .reg .b32 %a, %b, %c, %d;
     .reg .pred %same;
 POLL:
-    // Relaxed: as in WAIT. A stripe that has flipped cannot flip back before this block arrives again.
+    // Relaxed: as in WAIT. A stripe may be one generation ahead already, or two; not three, see STRIPE_OFFSET.
     ld.relaxed.gpu.global.u32 %a, [$0];
     ld.relaxed.gpu.global.u32 %b, [$0+4096];
     ld.relaxed.gpu.global.u32 %c, [$0+8192];
@@ -514,13 +537,14 @@ POLL:
     xor.b32 %b, %b, $1;
     xor.b32 %c, %c, $1;
     xor.b32 %d, %d, $1;
-    and.b32 %a, %a, %b;
-    and.b32 %c, %c, %d;
-    and.b32 %a, %a, %c;
-    setp.ge.s32 %same, %a, 0;
+    // The least of four is below 2^30 where one of them has both generation bits as they were.
+    min.u32 %a, %a, %b;
+    min.u32 %c, %c, %d;
+    min.u32 %a, %a, %c;
+    setp.lt.u32 %same, %a, 0x40000000;
     @%same bra POLL;
-    // Acquire: after relaxed reads of the last arrival at each of the four words, one fence makes four
-    // acquire patterns, each of which pairs with the releases of all arrivals at its word.
+    // Acquire: after relaxed reads of the round's last arrival at each of the four words, or of a later one,
+    // one fence makes four acquire patterns, each of which pairs with the releases of all arrivals at its word.
     fence.acquire.gpu;
 }
 """,
@@ -546,14 +570,13 @@ POLL:
     xor.b32 %b, %b, $2;
     xor.b32 %c, %c, $2;
     xor.b32 %d, %d, $2;
-    and.b32 $0, $0, %b;
-    and.b32 %c, %c, %d;
-    and.b32 $0, $0, %c;
-    // What is left is the word as it would be read: the generation still the old one, or the new one.
+    min.u32 $0, $0, %b;
+    min.u32 %c, %c, %d;
+    min.u32 $0, $0, %c;
+    setp.ge.u32 %p, $0, 0x40000000;
+    // As with one word: bit 31 of what is given back differs from the generation's where the barrier is open.
+    selp.b32 $0, 0x80000000, 0, %p;
     xor.b32 $0, $0, $2;
-    and.b32 $0, $0, 0x80000000;
-    xor.b32 %b, $0, $2;
-    setp.lt.s32 %p, %b, 0;
     @%p bra OPEN;
     mov.u64 %elapsed, %globaltimer;
     sub.u64 %elapsed, %elapsed, %start;
@@ -567,6 +590,16 @@ DONE:
 """,
 )
 
+# The generation of a striped barrier counts in steps of bit 30.
+NEXT_GENERATION_STRIPED = Ptx(
+    output="generation",
+    inputs=("generation",),
+    pure=True,
+    text="""
+    add.u32 $0, $1, 0x40000000;
+""",
+)
+
 _ENTRY = (WORKSPACE, FIRST_WORD, FIRST_GENERATION, ADDEND)
 _STRIPED_ENTRY = (WORKSPACE, CLAIM_STRIPES, STRIPE_OFFSET, FIRST_STRIPED_WORD, FIRST_GENERATION, STRIPE_SIZE, STRIPE_ADDEND, ADDEND)
 _SETUP = (WORKSPACE, WORD)
@@ -577,7 +610,14 @@ LAUNCH = Protocol("launch", _ENTRY, _SETUP, ARRIVE, PACE, WAIT, BOUNDED_WAIT, NE
 LAUNCH_RANKED = Protocol("launch, ranked", _ENTRY, _SETUP, ARRIVE_RANKED, PACE_RANKED, WAIT, BOUNDED_WAIT, NEXT_GENERATION)
 # With many blocks one word is not enough.
 LAUNCH_STRIPED = Protocol(
-    "launch, striped", _STRIPED_ENTRY, (STRIPE_WORD,), ARRIVE_STRIPED, PACE_STRIPED, WAIT_STRIPED, BOUNDED_WAIT_STRIPED, NEXT_GENERATION
+    "launch, striped",
+    _STRIPED_ENTRY,
+    (STRIPE_WORD,),
+    ARRIVE_STRIPED,
+    PACE_STRIPED,
+    WAIT_STRIPED,
+    BOUNDED_WAIT_STRIPED,
+    NEXT_GENERATION_STRIPED,
 )
 
 # Above these many blocks the one after the other is the fastest (measured on an H200, see benchmarks/).

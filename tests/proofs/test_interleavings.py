@@ -12,7 +12,7 @@ from tl_gridsync_pass.proofs.harness import Grid, Harness, require_inert
 from tl_gridsync_pass.proofs.ptx import PtxError
 from tl_gridsync_pass.protocol import LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MODULE, PROTOCOLS, Protocol, Ptx
 
-SHIPPED = pytest.mark.parametrize("protocol", (LAUNCH, LAUNCH_RANKED, MODULE), ids=lambda p: p.name)
+SHIPPED = pytest.mark.parametrize("protocol", [LAUNCH, LAUNCH_RANKED, MODULE], ids=lambda p: p.name)
 
 
 @pytest.mark.parametrize(

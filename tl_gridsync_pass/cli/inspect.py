@@ -32,10 +32,9 @@ def command(context: click.Context, target: str, arch: str, as_json: bool) -> No
 
     Exit status 0 when no barrier is affected, 1 when one is or may be, 2 for bad usage.
     """
-    with reported_errors():
-        # TileLang logs to standard output, and the file may print.
-        with redirect_stdout(sys.stderr):
-            inspected, skipped = _inspected(target, arch)
+    # TileLang logs to standard output, and the file may print.
+    with reported_errors(), redirect_stdout(sys.stderr):
+        inspected, skipped = _inspected(target, arch)
     if as_json:
         print_json(_as_data(inspected, skipped))
     else:

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from .harness import Grid, Index
 from .ptx import Imm, Instruction, Mem, PtxError, Reg, Special, access, is_block_barrier
@@ -134,7 +135,7 @@ class Exploration:
         shapes: dict[tuple, int] = {}
         self._programs: list[Program] = []
         self._program_of: list[list[int]] = []
-        for (grid, ctaid), tids in zip(self.blocks, self.threads):
+        for (grid, ctaid), tids in zip(self.blocks, self.threads, strict=True):
             row = []
             for tid in tids:
                 folded = specialize(grid, ctaid, tid)
@@ -155,7 +156,7 @@ class Exploration:
     def _advance_uncached(self, program: int, node: int, registers: tuple) -> Thread:
         """Run local instructions up to the next one that concerns others."""
         nodes = self._nodes[program]
-        values = dict(zip(nodes[node].live, registers))
+        values = dict(zip(nodes[node].live, registers, strict=True))
         for _ in range(_LOCAL_STEPS):
             here = nodes[node]
             instruction = here.instruction
@@ -165,7 +166,7 @@ class Exploration:
             elif not taken:
                 node = here.next
             elif not is_local(instruction):
-                return (node, tuple(values[r] & bits for r, bits in zip(here.live, here.bits)))
+                return (node, tuple(values[r] & bits for r, bits in zip(here.live, here.bits, strict=True)))
             else:
                 _execute(instruction, values)
                 node = here.next
@@ -200,11 +201,11 @@ class Exploration:
                     moved = True
                 elif instruction.opcode[0] == "leave":
                     self._require_all_entered(blocks, b, t, instruction.operands[0].value)
-                    threads[t] = self._resume(row[t], thread[0], dict(zip(self._nodes[row[t]][thread[0]].live, thread[1])))
+                    threads[t] = self._resume(row[t], thread[0], dict(zip(self._nodes[row[t]][thread[0]].live, thread[1], strict=True)))
                     moved = True
             if not moved and all(len(thread) == 3 for thread in threads):
                 for t, thread in enumerate(threads):
-                    threads[t] = self._resume(row[t], thread[0], dict(zip(self._nodes[row[t]][thread[0]].live, thread[1])))
+                    threads[t] = self._resume(row[t], thread[0], dict(zip(self._nodes[row[t]][thread[0]].live, thread[1], strict=True)))
                 moved = True
             blocks = (*blocks[:b], tuple(threads), *blocks[b + 1 :])
             if not moved:
@@ -255,7 +256,7 @@ class Exploration:
             yield b, t, _Broken(Violation("trap", f"{self.name(b, t)} traps")), ""
             return
         outcomes: list[tuple[tuple[int, ...], dict, str]] = []
-        values = dict(zip(here.live, registers))
+        values = dict(zip(here.live, registers, strict=True))
         if kind == "enter":
             outcomes.append((memory, values, ""))
         elif reads_clock(instruction):
@@ -310,7 +311,7 @@ class Exploration:
 
     def left(self, state: State, b: int) -> list[int]:
         """How many barriers each thread of block ``b`` has left."""
-        return [self._nodes[p][thread[0]].left for p, thread in zip(self._program_of[b], state[1][b])]
+        return [self._nodes[p][thread[0]].left for p, thread in zip(self._program_of[b], state[1][b], strict=True)]
 
     def name(self, b: int, t: int) -> str:
         """How traces call a thread."""
@@ -334,11 +335,12 @@ class Exploration:
         for b, classes in enumerate(self._thread_classes):
             for members in classes:
                 threads = list(out[b])
-                for t, thread in zip(members, sorted((threads[t] for t in members), key=_order)):
+                for t, thread in zip(members, sorted((threads[t] for t in members), key=_order), strict=True):
                     threads[t] = thread
                 out[b] = tuple(threads)
         for members in self._block_classes:
-            for b, block in zip(members, sorted((out[b] for b in members), key=lambda block: [_order(t) for t in block])):
+            ordered = sorted((out[b] for b in members), key=lambda block: [_order(t) for t in block])
+            for b, block in zip(members, ordered, strict=True):
                 out[b] = block
         return memory, tuple(out)
 
@@ -374,7 +376,7 @@ class Exploration:
                 ends.append(index)
                 result.final_memories.add(state[0])
                 continue
-            for b, t, follows, _ in self.steps(state):
+            for _, _, follows, _ in self.steps(state):
                 result.steps += 1
                 if isinstance(follows, _Broken):
                     result.violation = follows.violation
@@ -453,7 +455,7 @@ class Exploration:
                 text = self.text_of(here, b, t)
                 if not text.startswith("exit"):
                     waiting.append(f"{self.name(b, t)} at {text!r}")
-        words = ", ".join(f"word {a:#x} = {v:#x}" for a, v in zip(self.addresses, here[0]))
+        words = ", ".join(f"word {a:#x} = {v:#x}" for a, v in zip(self.addresses, here[0], strict=True))
         return f"from here the end cannot be reached: {'; '.join(waiting)}; {words}"
 
 
@@ -480,7 +482,7 @@ def _execute(instruction: Instruction, values: dict, reading: int | None = None)
     if instruction.opcode == ("mov", "constant"):
         values[names[0]] = instruction.operands[1].value  # type: ignore[union-attr]
         return
-    arguments = []
+    arguments: list[Any] = []
     for operand in sources(instruction):
         if isinstance(operand, Special):
             assert reading is not None

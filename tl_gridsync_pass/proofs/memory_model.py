@@ -327,9 +327,9 @@ class Model:
             add(z3.Implies(self.causality(f, g), variable))
         self._acyclic("sc", [(f, g, variable) for (f, g), variable in self._sc.items()])
         # 8.10.6 "Causality".
-        for (w, r), variable in self._rf.items():
-            if w is not None:
-                add(z3.Not(z3.And(variable, self.causality(r, w))))
+        for (source, r), variable in self._rf.items():
+            if source is not None:
+                add(z3.Not(z3.And(variable, self.causality(r, source))))
         for (r, w), variable in self._fr.items():
             add(z3.Not(z3.And(variable, self.causality(w, r))))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from ..protocol import (
     ADDEND,
@@ -93,7 +94,7 @@ def _around(protocol: Protocol) -> Iterator[Mutant]:
     """Faults of the code around the statements."""
     harness = Harness(protocol)
 
-    def changed(name: str, **fields: object) -> Mutant:
+    def changed(name: str, **fields: Any) -> Mutant:
         return Mutant(f"{protocol.name}: {name}", replace(harness, **fields))
 
     yield changed("leader forgets y", leader=lambda tid, _: tid[0] == 0 and tid[2] == 0)
@@ -121,7 +122,7 @@ def _around(protocol: Protocol) -> Iterator[Mutant]:
 def _launch(protocol: Protocol) -> Iterator[Mutant]:
     harness = Harness(protocol)
 
-    def changed(name: str, **statements: Ptx | None) -> Mutant:
+    def changed(name: str, **statements: Any) -> Mutant:
         return Mutant(f"{protocol.name}: {name}", replace(harness, protocol=replace(protocol, **statements)))
 
     def setup(name: str, old: Ptx, new: Ptx) -> Mutant:
@@ -199,7 +200,7 @@ def _module() -> Iterator[Mutant]:
     capture = "ld.relaxed.gpu.global.u32 $0, [$2];"
     arrival = "atom.acq_rel.gpu.global.add.u32 %arrived, [$1], 1;"
 
-    def changed(name: str, **statements: Ptx) -> Mutant:
+    def changed(name: str, **statements: Any) -> Mutant:
         return Mutant(f"module: {name}", replace(harness, protocol=replace(MODULE, **statements)))
 
     yield changed("generation not advanced", arrive=edited(arrive, advance, ""))

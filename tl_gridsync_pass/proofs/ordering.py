@@ -83,7 +83,7 @@ def ask(
         every.append(list(paths(specialize(grid, ctaid, tid), t, b, _Probes(hazard, t, len(everyone), at))))
     count = 0
     words = [[_words_alone(path) for path in candidates] for candidates in every]
-    for chosen, skeleton in zip(product(*every), product(*words)):
+    for chosen, skeleton in zip(product(*every), product(*words), strict=True):
         if not _can_happen(skeleton, places):
             continue
         count += 1
@@ -103,7 +103,7 @@ def grids_for(protocol: Protocol) -> tuple[tuple[Index, Index, int], ...]:
 def _words_alone(path: Path) -> Path:
     """A path with nothing left in it but the accesses to the barrier's words and the fences."""
     kept = [i for i, e in enumerate(path.events) if e.kind == "F" or (e.is_memory and isinstance(e.location, int))]
-    number = {old: new for new, old in enumerate(kept)}
+    number: dict[int | None, int] = {old: new for new, old in enumerate(kept)}
     events = [replace(path.events[i], depends=frozenset(), partner=number.get(path.events[i].partner)) for i in kept]
     return Path(events, path.conditions)
 
@@ -185,7 +185,8 @@ def weakenings(harness: Harness) -> Iterator[Weakening]:
     protocol = harness.protocol
     for part in ("arrive", "wait"):
         for what, ptx in _weaker_texts(getattr(protocol, part)):
-            yield Weakening(f"{part}: {what}", replace(harness, protocol=replace(protocol, **{part: ptx})))
+            changed: Any = {part: ptx}
+            yield Weakening(f"{part}: {what}", replace(harness, protocol=replace(protocol, **changed)))
     for i, statement in enumerate(protocol.entry):
         if statement == FIRST_GENERATION:
             for what, ptx in _weaker_texts(statement):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Union
 
 
 class PtxError(ValueError):
@@ -60,7 +59,7 @@ class Label:
     target: int
 
 
-Operand = Union[Reg, Imm, Special, Mem, Vector, Label]
+Operand = Reg | Imm | Special | Mem | Vector | Label
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,8 @@ INTEGER_TYPES = ("u32", "s32", "b32", "u64", "s64", "b64")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs")
 
 # Special registers that the launch and the thread's place in it decide.
-PLACE_REGISTERS = tuple(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz") + (
+PLACE_REGISTERS = (
+    *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
     "%laneid",
     "%envreg1",
     "%envreg2",
@@ -357,7 +357,13 @@ class _Parser:
         if text in self.bindings:
             return self.bindings[text]
         if text.startswith("{") and text.endswith("}"):
-            return Vector(tuple(self._operand(part, statement) for part in _split_operands(text[1:-1])))
+            parts: list[Reg | Imm] = []
+            for part in _split_operands(text[1:-1]):
+                operand = self._operand(part, statement)
+                if not isinstance(operand, (Reg, Imm)):
+                    raise PtxError(f"unknown vector {text!r} in {statement!r}")
+                parts.append(operand)
+            return Vector(tuple(parts))
         if text.startswith("[") and text.endswith("]"):
             found = re.fullmatch(r"\[\s*([^\s+\-]+)\s*(?:([+-])\s*(\w+))?\s*\]", text)
             base = self._operand(found[1], statement) if found else None

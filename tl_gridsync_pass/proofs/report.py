@@ -105,7 +105,8 @@ def _ordering() -> Iterator[str]:
                 for hazard in ordering.HAZARDS:
                     a = ordering.ask(Harness(protocol), hazard, blocks, threads, rounds, at)
                     grid = f"{blocks[0]} blocks x {threads[0]} threads"
-                    yield f"| {protocol.name} | {grid} | {at + 1} of {rounds} | {hazard} | {'yes' if a.possible else 'no'} | {a.executions} | {a.seconds:.2f} |"
+                    found = "yes" if a.possible else "no"
+                    yield f"| {protocol.name} | {grid} | {at + 1} of {rounds} | {hazard} | {found} | {a.executions} | {a.seconds:.2f} |"
 
 
 def _weakenings() -> Iterator[str]:

@@ -106,7 +106,8 @@ def one_launch(harness: Harness, blocks: Index, threads: Index, rounds: int = RO
     """One launch, from zeroed words or from ``initial`` ones."""
     grid = grid_of(replace(harness, protocol=with_slot_taken(harness.protocol)), blocks, threads, rounds)
     words = sorted(words_of(grid))
-    return Question(f"{_extents(blocks)} blocks x {_extents(threads)} threads", (grid,), tuple(zip(words, initial or [0] * len(words))))
+    memory = tuple(zip(words, initial or [0] * len(words), strict=True))
+    return Question(f"{_extents(blocks)} blocks x {_extents(threads)} threads", (grid,), memory)
 
 
 def two_launches(harness: Harness, blocks: Index, threads: Index, shared: bool, rounds: int = ROUNDS) -> Question:

@@ -332,7 +332,8 @@ def _demanded(instruction: Instruction, out: dict[str, int]) -> dict[str, int]:
     return wanted
 
 
-def _is_dead(instruction: Instruction, edges: tuple[int, int], live: dict[int, dict[str, int]]) -> bool:
+def _is_dead(instruction: Instruction | None, edges: tuple[int, int], live: dict[int, dict[str, int]]) -> bool:
+    assert instruction is not None
     if not is_local(instruction) or instruction.opcode[0] == "bra" or fence(instruction) or instruction.opcode[0] == "nanosleep":
         return False
     return not any(name in live[p] for name in destinations(instruction) for p in edges if p >= 0)

@@ -223,11 +223,10 @@ class _Executor:
         if what.writes:
             arguments = [self._read(o, path.registers) for o in data]
             taint = state.control.union(*(state.taint.get(o.name, _NOTHING) for o in data if isinstance(o, Reg)))
-            written = (
-                arguments[0]
-                if what.kind == "st"
-                else read_modify_write(what.operation or "", what.type, path.events[read].value, arguments)
-            )
+            if read is None:
+                written = arguments[0]
+            else:
+                written = read_modify_write(what.operation or "", what.type, path.events[read].value, arguments)
             if isinstance(written, int):
                 written = cut(written, 32)
             path.events.append(Event("W", self.thread, write_order, what.scope, location, written, taint, read, True, instruction.text))
