@@ -1,0 +1,94 @@
+"""Tables and pictures of the documentation, made from measured data when the site is built (a hook of MkDocs).
+
+A page says ``<!-- insert: NAME -->``, where NAME is one of INSERTS. Data that has not been measured yet is said to
+be missing, in words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from matrix import MARKS
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+IMAGES = ROOT / "docs" / "images"
+README = ROOT / "README.md"
+MARK = re.compile(r"<!-- insert: (\S+) -->")
+NOT_ONE_OF_THE_PLOTS = {"timeline.svg"}
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put each insert where its mark stands; called by MkDocs."""
+    return MARK.sub(lambda mark: INSERTS[mark.group(1)](), markdown)
+
+
+def headline() -> str:
+    """Median time of one barrier, a column for each barrier that was measured."""
+    file = RESULTS / "h200-headline.json"
+    if not file.exists():
+        return f"*Not measured yet: `benchmarks/results/{file.name}` is missing.*"
+    data = json.loads(file.read_text())
+    return headline_table(data) + "\n\n" + machine(data["machine"])
+
+
+def headline_table(data: dict[str, Any]) -> str:
+    """The table of ``barrier_latency.py --rows headline``: ns a barrier, median over launches."""
+    rows = [row for row in data["rows"] if row["static"]]
+    barriers = list(dict.fromkeys(row["barrier"] for row in rows))
+    medians: dict[tuple[str, bool], dict[str, float]] = {}
+    for row in rows:
+        medians.setdefault((_shape(row), row["dirty"]), {})[row["barrier"]] = statistics.median(row["ns"])
+    lines = [f"| blocks × threads | stores before it | {' | '.join(barriers)} |", "| --- | --- |" + " ---: |" * len(barriers)]
+    for (shape, dirty), of in medians.items():
+        fastest = min(of.values())
+        cells = [f"**{ns:.0f}**" if ns == fastest else f"{ns:.0f}" for ns in (of[barrier] for barrier in barriers)]
+        lines.append(f"| {shape} | {'one a thread' if dirty else 'none'} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def launch_overhead() -> str:
+    """Median time of a call of a kernel, with the plugin's wrapper around it and without."""
+    data = json.loads((RESULTS / "h200-launch-overhead.json").read_text())
+    lines = ["| kernel | µs a call |", "| --- | ---: |"]
+    lines += [f"| {name} | {statistics.median(samples):.1f} |" for name, samples in data["us a call"].items()]
+    return "\n".join(lines) + "\n\n" + machine(data["machine"])
+
+
+def machine(of: dict[str, Any]) -> str:
+    """What it was measured on, in one line."""
+    versions = ", ".join(f"{name} {version}" for name, version in of["versions"].items())
+    driver = of["nvidia-smi"]["driver_version"]
+    return f"*{of['gpu']}, driver {driver}, CUDA {of['cuda']}, {versions}; {of['date'][:10]}.*"
+
+
+def plots() -> str:
+    """Every picture that benchmarks/plots.py has drawn, under the title that its file name gives."""
+    files = [file for file in sorted(IMAGES.glob("*.svg")) if file.name not in NOT_ONE_OF_THE_PLOTS]
+    if not files:
+        return "*Not drawn yet: `docs/images/` holds no plots.*"
+    return "\n\n".join(f"![{file.stem.replace('-', ' ')}](images/{file.name})" for file in files)
+
+
+def matrix() -> str:
+    """The table that `nox -s table` has put into README.md."""
+    table = README.read_text().partition(MARKS[0])[2].partition(MARKS[1])[0].strip()
+    return table or "*Not run yet: `nox -s wheel matrix table` fills this in.*"
+
+
+def _shape(row: dict[str, Any]) -> str:
+    threads = row["threads"]
+    return f"{row['blocks']} × {'(' + ', '.join(map(str, threads)) + ')' if isinstance(threads, list) else threads}"
+
+
+INSERTS: dict[str, Callable[[], str]] = {
+    "headline": headline,
+    "launch-overhead": launch_overhead,
+    "plots": plots,
+    "matrix": matrix,
+}
