@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,16 +21,18 @@ def _target(keys: list[str]) -> dict[str, Any]:
     return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "keys": keys}
 
 
-def _cutedsl(func: Any, passes: list[gs.GridSyncPass]) -> Any:
-    return tilelang.compile(func, target=_target(["cuda", "gpu", "cutedsl"]), execution_backend="cutedsl", passes=passes)
+def _cutedsl(func: Any, passes: list[gs.GridSyncPass], pass_configs: Mapping[str, Any] | None) -> Any:
+    target = _target(["cuda", "gpu", "cutedsl"])
+    return tilelang.compile(func, target=target, execution_backend="cutedsl", passes=passes, pass_configs=dict(pass_configs or {}))
 
 
-def compile_with_pass(func: Any, state: str = "launch") -> Any:
-    return _cutedsl(func, [gs.GridSyncPass(state)])
+def compile_with_pass(func: Any, state: str = "launch", pass_configs: Mapping[str, Any] | None = None) -> Any:
+    return _cutedsl(func, [gs.GridSyncPass(state)], pass_configs)
 
 
-def compile_stock(func: Any) -> Any:
-    return _cutedsl(func, [])
+def compile_stock(func: Any, pass_configs: Mapping[str, Any] | None = None) -> Any:
+    """TileLang's CuTeDSL backend as it is; for a kernel without a grid barrier there is no other."""
+    return _cutedsl(func, [], pass_configs)
 
 
 def compile_cooperative_groups(func: Any) -> Any:
