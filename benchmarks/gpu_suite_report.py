@@ -26,7 +26,7 @@ def run_suite(arguments: list[str]) -> list[dict[str, Any]]:
     """Every test of ``pytest -m gpu`` with its outcome and its time in seconds."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "tests", f"--junitxml={results}", *arguments]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "tests/gpu", f"--junitxml={results}", *arguments]
         subprocess.run(command, cwd=ROOT, check=False)
         cases = ET.parse(results).getroot().iter("testcase")
         return [
