@@ -30,11 +30,17 @@ def work(number: int) -> tir.Stmt:
     return tir.Evaluate(tir.call_extern("handle", "work", tir.IntImm("int32", number)))
 
 
-def lowered(guarded: tuple[str, ...], state: str = "launch", blocks: int = 4) -> MakeBarrier:
-    """The barrier that the pass has to emit, with a guard on the axes ``guarded``, in a grid of ``blocks`` (0: not known)."""
+def lowered(guarded: tuple[str, ...], state: str = "launch", blocks: int = 4, watchdog: tuple = ()) -> MakeBarrier:
+    """The barrier that the pass has to emit, with a guard on the axes ``guarded``, in a grid of ``blocks`` (0: not known).
+
+    ``watchdog`` is the time limit in milliseconds and the kernel's name, or empty.
+    """
 
     def make(axes: dict[str, tir.Var]) -> list[tir.Stmt]:
-        call = tir.Evaluate(tir.call_extern("handle", "tl_gridsync::arrive_and_wait", tir.StringImm(state), tir.IntImm("int32", blocks)))
+        arguments = [tir.StringImm(state), tir.IntImm("int32", blocks)]
+        if watchdog:
+            arguments += [tir.IntImm("int32", watchdog[0]), tir.StringImm(watchdog[1])]
+        call = tir.Evaluate(tir.call_extern("handle", "tl_gridsync::arrive_and_wait", *arguments))
         if not guarded:
             return [block_sync(), call, block_sync()]
         condition = tir.EQ(axes[guarded[0]], tir.IntImm("int32", 0))
@@ -53,7 +59,9 @@ def function(
     The kinds are ("serial" | "unrolled", trip count, body), ("if", body), ("if else", body, other body) and
     ("attr", body).
     """
-    parameters = []
+    # Conditions are on a parameter: uniform, as a condition around a barrier has to be.
+    flag = tir.Var("flag", "int32")
+    parameters = [flag]
     launch = []
     axes = {}
     for tag, extent in {**grid, **extents}.items():
@@ -78,7 +86,7 @@ def function(
             return [tir.For(tir.Var("i", "int32"), 0, rest[0], loop, body(rest[1]))]
         if kind == "attr":
             return [tir.AttrStmt(block, "pragma_of_somebody", 1, body(rest[0]))]
-        return [tir.IfThenElse(tir.LT(block, tir.IntImm("int32", 2)), body(rest[0]), body(rest[1]) if kind == "if else" else None)]
+        return [tir.IfThenElse(tir.LT(flag, tir.IntImm("int32", 2)), body(rest[0]), body(rest[1]) if kind == "if else" else None)]
 
     stmt = body(statements)
     for tag, var, extent in reversed(launch):

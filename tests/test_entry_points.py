@@ -99,8 +99,10 @@ def test_what_the_auto_tuner_compiles_its_candidates_with(passes, expected):
 
 
 @pytest.mark.skipif(not hasattr(AutoTuner, "_benchmark_target"), reason="the tuner of TileLang 0.1.9 cannot be entered without a GPU")
-def test_autotune_on_top(monkeypatch):
+def test_autotune_on_top(monkeypatch, tmp_path):
     """The benchmark needs a GPU, so it is replaced; compiling the candidates is real."""
+    # The auto-tuner leaves its log in the current folder.
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(AutoTuner, "_resolve_benchmark_devices", lambda *_, **__: (False, [0]))
     monkeypatch.setattr("torch.cuda.set_device", lambda _: None)
     seen = []

@@ -70,6 +70,12 @@ def test_names_the_number_of_blocks_where_it_is_known(grid, blocks):
     tvm.ir.assert_structural_equal(gs.GridSyncPass()(before), expected)
 
 
+def test_a_watchdog_is_given_its_limit_and_the_kernels_name():
+    before = module(function([BARRIER], {X: 32}, name="watched"))
+    expected = module(function([BARRIER], {X: 32}, lowered((X,), watchdog=(250, "watched")), name="watched"))
+    tvm.ir.assert_structural_equal(gs.GridSyncPass(timeout_ms=250)(before), expected)
+
+
 def test_a_barrier_is_guarded_by_the_threads_of_its_own_kernel():
     def two_launches(first, second):
         bodies = [function([BARRIER], {X: 32, Y: 2}, first).body, function([BARRIER], {X: 1, Z: 2}, second).body]

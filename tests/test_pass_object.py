@@ -15,12 +15,14 @@ X, Y = "threadIdx.x", "threadIdx.y"
 
 def test_repr_can_be_evaluated():
     assert repr(gs.GridSyncPass()) == "GridSyncPass(state='launch', timeout_ms=0, verify='error', backends='cutedsl')"
-    assert eval(repr(gs.GridSyncPass(state="module")), {"GridSyncPass": gs.GridSyncPass}) == gs.GridSyncPass(state="module")
+    other = gs.GridSyncPass(state="module", timeout_ms=5)
+    assert eval(repr(other), {"GridSyncPass": gs.GridSyncPass}) == other
 
 
 def test_equality_and_hash_follow_the_options():
     assert gs.GridSyncPass() == gs.GridSyncPass(state="launch")
     assert gs.GridSyncPass() != gs.GridSyncPass(state="module")
+    assert gs.GridSyncPass() != gs.GridSyncPass(timeout_ms=1)
     assert gs.GridSyncPass() != "GridSyncPass(state='launch')"
     assert len({gs.GridSyncPass(), gs.GridSyncPass("launch"), gs.GridSyncPass("module")}) == 2
     assert hash(gs.GridSyncPass()) == hash(gs.GridSyncPass("launch"))
@@ -43,6 +45,12 @@ def test_from_options_gives_the_same_pass():
 def test_unknown_state_is_an_error_that_lists_the_known_ones():
     with pytest.raises(gs.GridSyncOptionError, match=r"state='kernel' is unknown.*'launch', 'module'"):
         gs.GridSyncPass(state="kernel")
+
+
+@pytest.mark.parametrize("timeout", [-1, 3_600_001, 1.5, True, "10"])
+def test_a_timeout_that_cannot_be_kept_is_an_error(timeout):
+    with pytest.raises(gs.GridSyncOptionError, match="timeout_ms=.* must be a whole number of milliseconds"):
+        gs.GridSyncPass(timeout_ms=timeout)
 
 
 def test_is_a_registered_tvm_pass():
