@@ -50,9 +50,7 @@ class Installation:
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
 
-    def barriers(
-        self, *arguments: str | Path, variable: str | None = None, cwd: Path = PROGRAMS, **environment: str
-    ) -> list[str]:
+    def barriers(self, *arguments: str | Path, variable: str | None = None, cwd: Path = PROGRAMS, **environment: str) -> list[str]:
         """The barriers that a program printed, see programs/program.py."""
         lines = self.run(*arguments, variable=variable, cwd=cwd, **environment).stdout.splitlines()
         return [line.partition("barrier: ")[2] for line in lines if "barrier: " in line]
