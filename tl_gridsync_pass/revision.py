@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 # device.py is read, not imported: importing it loads CuTe DSL.
-_EMITTING_MODULES = ("protocol", "device", "cuda_source", "lowering", "warp_specialized", "seams.source_hook")
+_EMITTING_MODULES = ("protocol", "device", "cuda_source", "lowering", "split_phase", "warp_specialized", "seams.source_hook")
 
 
 @lru_cache(maxsize=1)
