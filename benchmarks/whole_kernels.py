@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-FORMS = ("pass", "stock", "separate", "separate, graph")
+FORMS = ("pass", "pass, split", "stock", "separate", "separate, graph")
 WARM_UPS = 3
 
 
@@ -40,6 +40,8 @@ def compile_all(cases: tuple[Case, ...]) -> dict[tuple[str, str], Any]:
     for case in cases:
         plan.append(((case.name, "pass"), compile_with_pass, case.one_launch, case.pass_configs))
         plan.append(((case.name, "stock"), compile_stock, case.one_launch, case.pass_configs))
+        if case.split is not None:
+            plan.append(((case.name, "pass, split"), compile_with_pass, case.split, case.pass_configs))
         plan += [((case.name, name), compile_stock, make, case.pass_configs) for name, make in case.phases.items()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         kernels = pool.map(lambda p: p[1](p[2](), pass_configs=p[3]), plan)
@@ -48,7 +50,7 @@ def compile_all(cases: tuple[Case, ...]) -> dict[tuple[str, str], Any]:
 
 def call_of(case: Case, form: str, kernels: dict[tuple[str, str], Any], data: dict[str, torch.Tensor]) -> Callable[[], None]:
     """One computation of ``case`` in this form, queued on torch's current stream."""
-    if form in ("pass", "stock"):
+    if form in ("pass", "pass, split", "stock"):
         kernel = kernels[case.name, form]
         return lambda: case.run_one_launch(kernel, data, torch.cuda.current_stream().cuda_stream)
     phases = {name: kernels[case.name, name] for name in case.phases}
@@ -101,8 +103,9 @@ def table(rows: list[dict[str, Any]]) -> Table:
     for column in ("kernel", "barriers", *FORMS, *(f"{form} / pass" for form in FORMS[1:])):
         out.add_column(column, justify="right")
     for name, barriers in dict.fromkeys((row["kernel"], row["barriers"]) for row in rows):
-        of = [medians[name, form] for form in FORMS]
-        out.add_row(name, str(barriers), *(f"{us:.1f}" for us in of), *(f"{us / of[0]:.2f}" for us in of[1:]))
+        of = [medians.get((name, form)) for form in FORMS]
+        cells = ["" if us is None else f"{us:.1f}" for us in of]
+        out.add_row(name, str(barriers), *cells, *("" if us is None else f"{us / medians[name, 'pass']:.2f}" for us in of[1:]))
     return out
 
 
@@ -112,7 +115,7 @@ def main() -> None:
     parser.add_argument("--launches", type=int, default=20)
     args = parser.parse_args()
     kernels = compile_all(CASES)
-    plan = [(case, form) for case in CASES for form in FORMS]
+    plan = [(case, form) for case in CASES for form in FORMS if form != "pass, split" or case.split is not None]
     rows = [measure(case, form, kernels, args.launches) for case, form in track(plan, "measuring")]
     with open(args.out, "w") as file:
         json.dump({"machine": machine.describe(), "kernels": {c.name: c.summary for c in CASES}, "rows": rows}, file, indent=1)

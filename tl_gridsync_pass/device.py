@@ -11,7 +11,6 @@ import functools
 import inspect
 import zlib
 from functools import partial
-from typing import Any
 
 import cutlass
 import cutlass.cute as cute
@@ -27,6 +26,8 @@ from tl_gridsync_pass.protocol import ADDRESSES, Ptx
 _MEMORY = "~{memory}"
 # Marks what the barriers of a kernel share, in its entry block.
 _ENTRY_MARK = "tl_gridsync.entry"
+# Marks what an arrival keeps for its wait.
+_SPLIT_MARK = "tl_gridsync.split"
 _LIVE = ("generation", "addend", "stripes", "stripe_offset", "stripe_blocks", "stripe_addend")
 
 _TRAP = Ptx("trap;")
@@ -266,22 +267,36 @@ def _stop_on_timeout(generation, arrived, blocks, timeout_ms: int, kernel: str) 
     _trap_after(_OTHERS_PAUSE_MS)
 
 
-def _launch_barrier(chosen: protocol.Protocol, workspace, blocks, live: dict, timeout_ms: int, kernel: str) -> None:
-    assert chosen.pace is not None
-    assert chosen.turn is not None
+def _launch_barrier(workspace, blocks, live: dict, timeout_ms: int, kernel: str, chosen: protocol.Protocol) -> None:
+    registers = _launch_registers(workspace, blocks, live, chosen)
+    _emit(chosen.arrive, registers)
+    _pace(chosen, blocks, registers)
+    _launch_wait(chosen, blocks, registers, live, timeout_ms, kernel)
+
+
+def _launch_registers(workspace, blocks, live: dict, chosen: protocol.Protocol) -> dict:
     generation = llvm.load(T.i32(), live["generation"])
-    registers = {**live, "workspace": workspace, "blocks": blocks, "generation": generation, "milliseconds": timeout_ms}
+    registers = {**live, "workspace": workspace, "blocks": blocks, "generation": generation}
     for statement in chosen.setup:
         if statement.output not in registers:
             _emit(statement, registers)
-    _emit(chosen.arrive, registers)
+    return registers
+
+
+def _pace(chosen: protocol.Protocol, blocks, registers: dict) -> None:
+    assert chosen.pace is not None
     # A grid whose size is known only at run time is taken for one that is large enough to pause for.
     registers["cycles"] = protocol.pause_cycles(blocks) if isinstance(blocks, int) else protocol.pause_cycles_above_four(blocks)
     if chosen is not protocol.LAUNCH or not isinstance(blocks, int) or registers["cycles"] > 0:
         _emit(chosen.pace, registers)
+
+
+def _launch_wait(chosen: protocol.Protocol, blocks, registers: dict, live: dict, timeout_ms: int, kernel: str) -> None:
+    assert chosen.turn is not None
+    registers["milliseconds"] = timeout_ms
     _emit(chosen.bounded_wait if timeout_ms else chosen.wait, registers)
     if timeout_ms:
-        before = cutlass.Uint32(generation)
+        before = cutlass.Uint32(registers["generation"])
         # Below the bits of the generation the word counts.
         count_bits = 30 if chosen is protocol.LAUNCH_STRIPED else 31
         total = cutlass.Uint32(_value(blocks, "blocks"))
@@ -314,14 +329,18 @@ def _counted(word, generation, total, count_bits: int = 31):
     return cutlass.select_(complete, total, counted)
 
 
+def _module_registers(blocks) -> dict:
+    return {"counter": _module_variable(_COUNTER), "generation_word": _module_variable(_GENERATION), "blocks": blocks}
+
+
 def _module_barrier(blocks, timeout_ms: int, kernel: str) -> None:
-    registers = {
-        "counter": _module_variable(_COUNTER),
-        "generation_word": _module_variable(_GENERATION),
-        "blocks": blocks,
-        "milliseconds": timeout_ms,
-    }
+    registers = _module_registers(blocks)
     _emit(protocol.MODULE.arrive, registers)
+    _module_wait(blocks, registers, timeout_ms, kernel)
+
+
+def _module_wait(blocks, registers: dict, timeout_ms: int, kernel: str) -> None:
+    registers["milliseconds"] = timeout_ms
     _emit(protocol.MODULE.bounded_wait if timeout_ms else protocol.MODULE.wait, registers)
     if timeout_ms:
         _emit(_READ_COUNTER, registers)
@@ -345,36 +364,112 @@ def arrive_and_wait(state: str, static_blocks: int, timeout_ms: int = 0, kernel:
     kernel : str
         The kernel's name, for that message.
     """
-    registers: dict = {}
-    _emit(protocol.WORKSPACE, registers)
-    workspace = registers["workspace"]
-    _require_cooperative_launch(workspace, timeout_ms)
-    blocks = static_blocks or _grid_size()
+    workspace, blocks = _start(static_blocks, timeout_ms)
     if state == "module":
         _module_barrier(blocks, timeout_ms, kernel)
         return
-    if static_blocks:
-        chosen = protocol.for_grid(static_blocks)
-        live = _entry_registers(chosen.entry, blocks)
-        cases: list[tuple[protocol.Protocol, Any]] = [(chosen, None)]
+    live = _live_registers(static_blocks, blocks)
+    _for_the_grid(static_blocks, blocks, live, partial(_launch_barrier, workspace, blocks, live, timeout_ms, kernel))
+
+
+@dsl_user_op
+def arrive(state: str, static_blocks: int, timeout_ms: int = 0, kernel: str = "", *, loc=None, ip=None) -> None:
+    """The leader's part of the first phase of a split barrier: report this block's arrival and go on.
+
+    The parameters are those of :func:`arrive_and_wait`. There is no token: with ``state="launch"`` the barrier
+    word's generation is known, and with ``state="module"`` the one that was read is kept in a variable of the
+    kernel until :func:`wait`.
+    """
+    workspace, blocks = _start(static_blocks, timeout_ms)
+    if state == "module":
+        registers = _module_registers(blocks)
+        _emit(protocol.MODULE.arrive, registers)
+        llvm.store(registers["generation"], _module_generation())
+        return
+    live = _live_registers(static_blocks, blocks)
+
+    def report_arrival(chosen: protocol.Protocol) -> None:
+        chosen = _split(chosen)
+        _emit(chosen.arrive, _launch_registers(workspace, blocks, live, chosen))
+
+    _for_the_grid(static_blocks, blocks, live, report_arrival)
+
+
+@dsl_user_op
+def wait(state: str, static_blocks: int, timeout_ms: int = 0, kernel: str = "", *, loc=None, ip=None) -> None:
+    """The leader's part of the second phase of a split barrier: wait for all blocks.
+
+    The parameters are those of :func:`arrive_and_wait`. It does not pause before the first poll: the work since
+    the arrival is pause enough, and where it was not, how much is left of it is not known.
+    """
+    workspace, blocks = _start(static_blocks, timeout_ms)
+    if state == "module":
+        registers = _module_registers(blocks)
+        registers["generation"] = llvm.load(T.i32(), _module_generation())
+        _module_wait(blocks, registers, timeout_ms, kernel)
+        return
+    live = _live_registers(static_blocks, blocks)
+
+    def wait_for_all(chosen: protocol.Protocol) -> None:
+        chosen = _split(chosen)
+        _launch_wait(chosen, blocks, _launch_registers(workspace, blocks, live, chosen), live, timeout_ms, kernel)
+
+    _for_the_grid(static_blocks, blocks, live, wait_for_all)
+
+
+def _split(chosen: protocol.Protocol) -> protocol.Protocol:
+    """The protocol whose halves stand for ``chosen``: without a pause nobody needs an arrival's rank.
+
+    The two protocols on the driver's word add the same to it and read it alike, so a kernel may mix them.
+    """
+    return protocol.LAUNCH if chosen is protocol.LAUNCH_RANKED else chosen
+
+
+def _start(static_blocks: int, timeout_ms: int):
+    """What every device function begins with: the address of the launch's workspace, and the grid's size."""
+    registers: dict = {}
+    _emit(protocol.WORKSPACE, registers)
+    _require_cooperative_launch(registers["workspace"], timeout_ms)
+    return registers["workspace"], static_blocks or _grid_size()
+
+
+def _module_generation():
+    """The variable that keeps the generation read by an arrival until its wait; one a kernel, of which the leader's counts."""
+    kernel, _ = _kernel_and_module()
+    entry = kernel.regions[0].blocks[0]
+    for op in entry.operations:
+        if _SPLIT_MARK in op.operation.attributes:
+            return op.operation.results[0]
+    with mlir_ir.InsertionPoint.at_block_begin(entry):
+        variable = llvm.AllocaOp(llvm.PointerType.get(), arith.constant(T.i32(), 1), T.i32(), alignment=4)
+    variable.operation.attributes[_SPLIT_MARK] = mlir_ir.UnitAttr.get()
+    return variable.result
+
+
+def _live_registers(static_blocks: int, blocks) -> dict:
+    chosen = protocol.for_grid(static_blocks) if static_blocks else protocol.LAUNCH_STRIPED
+    return _entry_registers(chosen.entry, blocks)
+
+
+def _for_the_grid(static_blocks: int, blocks, live: dict, emit) -> None:
+    """``emit(protocol)`` for the protocol of the grid, or under a condition for each that it may be at run time.
+
+    What the conditions read is the same at every call, so all calls of a launch take the same one.
+    """
+
+    def striped() -> None:
+        """The striped protocol, or the ranked one on the driver's word where the table had no room."""
+        has_stripes = cutlass.Int64(live["stripes"]) != 0
+        _when(has_stripes, partial(emit, protocol.LAUNCH_STRIPED))
+        _when(has_stripes == False, partial(emit, protocol.LAUNCH_RANKED))  # noqa: E712
+
+    if not static_blocks:
+        _when(blocks <= protocol.STRIPED_ABOVE, partial(emit, protocol.LAUNCH))
+        _when(blocks > protocol.STRIPED_ABOVE, striped)
+    elif protocol.for_grid(static_blocks) is protocol.LAUNCH_STRIPED:
+        striped()
     else:
-        live = _entry_registers(protocol.LAUNCH_STRIPED.entry, blocks)
-        cases = [(protocol.LAUNCH, blocks <= protocol.STRIPED_ABOVE), (protocol.LAUNCH_STRIPED, blocks > protocol.STRIPED_ABOVE)]
-    for chosen, condition in cases:
-        barrier = partial(_launch_barrier, chosen, workspace, blocks, live, timeout_ms, kernel)
-        if chosen is protocol.LAUNCH_STRIPED:
-            barrier = partial(_striped_barrier, barrier, workspace, blocks, live, timeout_ms, kernel)
-        if condition is None:
-            barrier()
-        else:
-            _when(condition, barrier)
-
-
-def _striped_barrier(striped, workspace, blocks, live: dict, timeout_ms: int, kernel: str) -> None:
-    """The striped barrier, or the ranked one on the driver's word where the table had no room."""
-    has_stripes = cutlass.Int64(live["stripes"]) != 0
-    _when(has_stripes, striped)
-    _when(has_stripes == False, partial(_launch_barrier, protocol.LAUNCH_RANKED, workspace, blocks, live, timeout_ms, kernel))  # noqa: E712
+        emit(protocol.for_grid(static_blocks))
 
 
 # CuTe DSL 4.3 cannot launch cooperatively. With it TileLang has no host launcher but its own in C++,

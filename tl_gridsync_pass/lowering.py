@@ -10,7 +10,9 @@
 with one comparison for each thread axis whose extent is not known to be 1. ``blocks`` is the size of the
 grid where it is known at compile time, else 0. The CuTeDSL code generator prints the call as
 ``tl_gridsync.arrive_and_wait(state, blocks)``. In a kernel that copies in bulk (TMA) there is a call by
-every thread before and after, because bulk copies need an ordering of their own.
+every thread before and after, because bulk copies need an ordering of their own. The two phases of a split
+barrier (:mod:`.split_phase`) become ``arrive`` and ``wait`` under the same guard, with one of the two block
+barriers each.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import tvm_ffi
 from .cuda_source import ARRIVE_AND_WAIT, BEGIN
 from .errors import GridSyncLoweringError
 from .options import GridSyncOptions
+from .split_phase import ARRIVE, WAIT, phase_of, require_paired_phases
 from .tvm_compat import TIR_NAMESPACE, tir, tir_op, tvm
 from .verify import verify as verify_barriers
 from .verify.ir_facts import contains_grid_barrier, is_grid_barrier
@@ -33,6 +36,8 @@ logger = logging.getLogger("tl_gridsync_pass")
 
 PASS_NAME = "tl_gridsync.LowerGridSync"
 DEVICE_MODULE = "tl_gridsync"
+# How a kernel with a barrier calls the device functions, as it stands in generated CuTeDSL source.
+BARRIER_CALLS = tuple(f"{DEVICE_MODULE}.{function}(" for function in ("arrive_and_wait", ARRIVE, WAIT))
 
 _THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
@@ -66,7 +71,8 @@ class GridSyncPass(tvm.transform.ModulePass):
     GridSyncDivergenceError
         When run with ``verify="error"`` on a kernel with a barrier that not all threads reach equally often.
     GridSyncLoweringError
-        When run on a function whose threads are not bound yet, or whose barrier stands inside an expression.
+        When run on a function whose threads are not bound yet, whose barrier stands inside an expression, or
+        whose split barriers do not pair up.
     """
 
     # tvm-ffi 0.1.11 gives its objects no __dict__ of their own.
@@ -125,21 +131,29 @@ def lower_grid_sync(mod: tvm.IRModule, options: GridSyncOptions, backend: str = 
 
 def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions, backend: str) -> tir.PrimFunc:
     _refuse_clusters(name, func)
+    require_paired_phases(name, func.body)
     bound: list[tuple[str, tir.Var, tir.PrimExpr]] = []
-    before, after = _around_bulk_copies(func)
+    phases: list[str] = []
+    bulk_copies = _around_bulk_copies(func)
     count = 0
 
     def enter(stmt: tir.Stmt) -> None:
         if _is_thread_extent(stmt):
             bound.append((stmt.node.thread_tag, stmt.node.var, stmt.value))
+        phase = phase_of(stmt)
+        if phase is not None:
+            phases.append(phase)
 
     def leave(stmt: tir.Stmt) -> tir.Stmt | None:
         nonlocal count
         if _is_thread_extent(stmt):
             bound.pop()
+        elif phase_of(stmt) is not None:
+            phases.pop()
+            return stmt.body
         elif isinstance(stmt, tir.Evaluate) and is_grid_barrier(stmt.value):
             count += 1
-            return tir.SeqStmt([*before, *_barrier(name, bound, options, backend), *after])
+            return _barrier(name, bound, options, backend, phases[-1] if phases else None, bulk_copies)
         return None
 
     enabled = [f"{TIR_NAMESPACE}.AttrStmt", f"{TIR_NAMESPACE}.Evaluate"]
@@ -156,7 +170,14 @@ def _lower_function(name: str, func: tir.PrimFunc, options: GridSyncOptions, bac
     return lowered
 
 
-def _barrier(name: str, bound: list[tuple[str, tir.Var, tir.PrimExpr]], options: GridSyncOptions, backend: str) -> list[tir.Stmt]:
+def _barrier(
+    name: str,
+    bound: list[tuple[str, tir.Var, tir.PrimExpr]],
+    options: GridSyncOptions,
+    backend: str,
+    phase: str | None,
+    bulk_copies: tuple[list[tir.Stmt], list[tir.Stmt]],
+) -> tir.Stmt:
     threads = sorted((b for b in bound if b[0] in _THREAD_AXES), key=lambda b: b[0])
     if not threads:
         raise GridSyncLoweringError(
@@ -172,10 +193,21 @@ def _barrier(name: str, bound: list[tuple[str, tir.Var, tir.PrimExpr]], options:
     arguments = [tir.StringImm(options.state), tir.IntImm("int32", _static_grid_size(bound))]
     if options.timeout_ms:
         arguments += [tir.IntImm("int32", options.timeout_ms), tir.StringImm(name)]
-    function = ARRIVE_AND_WAIT if backend == "cuda" else f"{DEVICE_MODULE}::arrive_and_wait"
+    if backend == "cuda":
+        # Both phases as full barriers, which is right as well.
+        function, phase = ARRIVE_AND_WAIT, None
+    else:
+        function = f"{DEVICE_MODULE}::{phase or 'arrive_and_wait'}"
     call = tir.Evaluate(tir.call_extern("handle", function, *arguments))
     guarded = call if leader is None else tir.IfThenElse(leader, call, None)
-    return [_block_sync(), guarded, _block_sync()]
+    # Before an arrival: every write of the block comes before the leader's release. None after it, since nothing
+    # that follows depends on the arrival. After a wait: the leader's acquire comes before every later read of the
+    # block. None before it, since the leader waits for other blocks and not for its own threads, all of which
+    # have passed the block barrier of the arrival; the next arrival's keeps the rounds apart.
+    stores, loads = bulk_copies
+    before = [] if phase == WAIT else [*stores, _block_sync()]
+    after = [] if phase == ARRIVE else [_block_sync(), *loads]
+    return tir.SeqStmt([*before, guarded, *after])
 
 
 def _refuse_clusters(name: str, func: tir.PrimFunc) -> None:

@@ -13,7 +13,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 # device.py is read, not imported: importing it loads CuTe DSL.
-_EMITTING_MODULES = ("protocol", "device", "cuda_source", "lowering", "warp_specialized", "seams.source_hook", "seams.launcher_source")
+_EMITTING_MODULES = (
+    "protocol",
+    "device",
+    "cuda_source",
+    "lowering",
+    "split_phase",
+    "warp_specialized",
+    "seams.source_hook",
+    "seams.launcher_source",
+)
 
 
 @lru_cache(maxsize=1)

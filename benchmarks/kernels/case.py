@@ -41,6 +41,8 @@ class Case:
         What was computed, and the same from torch: ``buffers -> (got, expected)``.
     tolerance : float
         Relative and absolute tolerance of that comparison.
+    split : callable or None
+        As ``one_launch``, with ``grid_arrive()`` and ``grid_wait()`` around work that needs no other block.
     pass_configs : mapping
         TileLang pass configs that the kernels are compiled with.
     """
@@ -58,4 +60,5 @@ class Case:
     run_phases: Callable[[Mapping[str, Any], Buffers, int], None]
     answer: Callable[[Buffers], tuple[torch.Tensor, torch.Tensor]]
     tolerance: float
+    split: Callable[[], Any] | None = None
     pass_configs: Mapping[str, Any] = field(default_factory=dict)

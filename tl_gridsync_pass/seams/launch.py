@@ -18,7 +18,7 @@ import torch
 from tilelang.jit.adapter.cutedsl.adapter import CuTeDSLKernelAdapter
 
 from ..errors import GridResidencyError, GridSyncError, GridSyncTimeoutError, SeamError
-from ..lowering import DEVICE_MODULE
+from ..lowering import BARRIER_CALLS
 from ..residency import explain
 from .attachments import Attachment, wrap_attribute
 from .launch_shape import launch_shapes
@@ -53,7 +53,7 @@ def attach() -> list[Attachment]:
 def _convert_torch_func(wrapped, instance, args, kwargs):
     launch = wrapped(*args, **kwargs)
     source = _module_source(instance)
-    if f"{DEVICE_MODULE}.arrive_and_wait(" not in source:
+    if not any(call in source for call in BARRIER_CALLS):
         return launch
     watched = has_watchdog(source)
 

@@ -14,6 +14,7 @@ from typing import Any
 from tilelang.jit.adapter.cutedsl.libgen import CuTeDSLLibraryGenerator
 
 from ..errors import SeamError
+from ..lowering import BARRIER_CALLS
 from .attachments import Attachment, wrap_attribute
 
 # Kept in step with device.py, which cannot be imported without CuTe DSL; a test compares the two.
@@ -88,7 +89,7 @@ def _update(wrapped, instance, args, kwargs):
 
 def has_watchdog(device_source: str) -> bool:
     """Whether a barrier in ``device_source`` carries a time limit: a third argument."""
-    calls = (line.strip() for line in device_source.splitlines() if "tl_gridsync.arrive_and_wait(" in line)
+    calls = (line.strip() for line in device_source.splitlines() if any(call in line for call in BARRIER_CALLS))
     return any(call.count(",") >= 3 for call in calls)
 
 

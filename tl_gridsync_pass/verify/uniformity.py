@@ -88,6 +88,7 @@ class Uniformity:
         # Objects on which threads race, so that a load may see different values. Grows until nothing is new.
         self._racy: set[int] = set()
         self._frames: list[Cause] = []
+        self._split_phase = 0
         self._loops = 0
         self._assume_uniform_parameters(func)
         while True:
@@ -125,6 +126,11 @@ class Uniformity:
         if str(stmt.attr_key) == ir_facts.PHASE_ATTR:
             # An arrive and its wait are one barrier in two parts.
             state.worked = True
+            self._split_phase += 1
+            try:
+                return self._visit(stmt.body, state)
+            finally:
+                self._split_phase -= 1
         return self._visit(stmt.body, state)
 
     def _visit_AllocBuffer(self, stmt, state):
@@ -244,7 +250,9 @@ class Uniformity:
         barrier.add(self._divergence(state))
         barrier.repeated = not state.worked
         control = self._control(state)
-        self._order(state, block=control.thread == Level.UNIFORM, grid=control.uniform)
+        # One phase alone orders nothing between blocks that was written or read between the two phases, and what
+        # was before them is not told from it; the next full barrier orders both.
+        self._order(state, block=control.thread == Level.UNIFORM, grid=control.uniform and not self._split_phase)
         state.worked = False
         return state
 
