@@ -298,4 +298,5 @@ def test_the_site_builds_without_a_warning(tmp_path):
     pages = {page.stem for page in PAGES if page.parent == ROOT / "docs"}
     assert pages <= {file.stem for file in tmp_path.glob("*.html")}
     assert "max_coresident_blocks" in (tmp_path / "api.html").read_text()
+    assert ":class:" not in (tmp_path / "api.html").read_text()
     assert "insert:" not in (tmp_path / "benchmarks.html").read_text()
