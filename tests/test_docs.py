@@ -219,7 +219,14 @@ def check_part_of_kernel(block: Block, session: Session, verdict: str) -> str:
 def _command(command: str, folder: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
-        command, shell=True, executable="/bin/bash", cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=300
+        command,
+        shell=True,
+        executable="/bin/bash",
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 

@@ -64,7 +64,7 @@ def _refuted() -> Iterator[str]:
     yield "The first of them in the kernel that adds up what all blocks wrote:"
     yield ""
     yield "<!-- test: figure -->"
-        yield "```text"
+    yield "```text"
     yield from trace.sum_story().splitlines()
     yield "```"
 
