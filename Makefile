@@ -6,14 +6,19 @@ PYTEST_ARGS ?=
 
 EXTRAS_test = cutedsl,test
 EXTRAS_demo = cutedsl
+EXTRAS_docs = cutedsl,docs
 
-.PHONY: test demo lint dist matrix matrix-edges clean
+.PHONY: test demo docs lint dist matrix matrix-edges clean
 
 test: .venv-test/installed
 	.venv-test/bin/python -m pytest $(PYTEST_ARGS)
 
 demo: .venv-demo/installed
 	.venv-demo/bin/python -m tl_gridsync_pass demo
+
+# The API reference is read from the sources, tables from the data; the site goes to build/site.
+docs: .venv-docs/installed
+	PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
 
 # The checks of noxfile.py, each of which makes its own environments.
 lint: .venv-nox/installed
@@ -44,4 +49,4 @@ matrix-edges: .venv-nox/installed
 	touch $@
 
 clean:
-	rm -rf .venv-test .venv-demo .venv-nox .nox build dist
+	rm -rf .venv-test .venv-demo .venv-docs .venv-nox .nox build dist

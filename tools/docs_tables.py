@@ -20,12 +20,18 @@ RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
 README = ROOT / "README.md"
 MARK = re.compile(r"<!-- insert: (\S+) -->")
+ROLE = re.compile(r":(?:class|func|mod|meth):<code>(?:~(?:\w+\.)*)?([\w.]+)</code>")
 NOT_ONE_OF_THE_PLOTS = {"timeline.svg"}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put each insert where its mark stands; called by MkDocs."""
     return MARK.sub(lambda mark: INSERTS[mark.group(1)](), markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Docstrings name other objects in Sphinx's way, which MkDocs does not know; called by MkDocs."""
+    return ROLE.sub(r"<code>\1</code>", html)
 
 
 def headline() -> str:

@@ -65,12 +65,14 @@ def _refuted() -> Iterator[str]:
         yield ""
         yield f"{title} ({result.states} states, {result.seconds:.2f} s):"
         yield ""
+        yield "<!-- test: figure -->"
         yield "```text"
         yield from trace.render(question, result).splitlines()
         yield "```"
     yield ""
     yield "The first of them in the kernel that adds up what all blocks wrote:"
     yield ""
+    yield "<!-- test: figure -->"
     yield "```text"
     yield from trace.sum_story().splitlines()
     yield "```"
