@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from tl_gridsync_pass.proofs import report, safety, stock, trace
+from tl_gridsync_pass.proofs import mutants, report, safety, stock, trace
 from tl_gridsync_pass.proofs.explore import Exploration, TooManyStates
 from tl_gridsync_pass.proofs.harness import Grid, Harness, require_inert
 from tl_gridsync_pass.proofs.ptx import PtxError
 from tl_gridsync_pass.protocol import LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MODULE, PROTOCOLS, Protocol, Ptx
 
 SHIPPED = pytest.mark.parametrize("protocol", [LAUNCH, LAUNCH_RANKED, MODULE], ids=lambda p: p.name)
+SHIPPED_AND_TWO_STRIPES = pytest.mark.parametrize(
+    "protocol", [LAUNCH, LAUNCH_RANKED, MODULE, safety.with_two_stripes()], ids=lambda p: p.name
+)
 
 
 @pytest.mark.parametrize(
@@ -21,12 +24,70 @@ SHIPPED = pytest.mark.parametrize("protocol", [LAUNCH, LAUNCH_RANKED, MODULE], i
     ids=lambda x: getattr(x, "name", str(x)),
 )
 def test_shipped_barrier_holds(protocol, shape):
-    question = safety.one_launch(Harness(protocol), *shape, safety.rounds_for(protocol))
+    question = safety.one_launch(Harness(protocol), *shape, safety.rounds_for(protocol, shape[0]))
     result = question.exploration().run()
     assert result.violation is None, trace.render(question, result)
     # Every thread takes at least its three entries, so a search that stopped short would show.
     threads = len(question.grids[0].block_indices()) * len(question.grids[0].thread_indices())
-    assert result.steps > result.states > safety.rounds_for(protocol) * threads
+    assert result.steps > result.states > safety.rounds_for(protocol, shape[0]) * threads
+
+
+@pytest.mark.parametrize("shape", safety.TWO_STRIPES_SHAPES, ids=str)
+def test_striped_barrier_with_two_stripes_holds(shape):
+    question = safety.one_launch(Harness(safety.with_two_stripes()), *shape)
+    result = question.exploration().run()
+    assert result.violation is None, trace.render(question, result)
+    # Three rounds leave the counts at zero and the generation at three, in both stripes.
+    assert result.final_memories == {(3 << 30, 3 << 30, 0, 0)}
+
+
+def test_striped_barrier_with_one_generation_bit_would_hang():
+    """A stripe flips twice before a block of the other has polled it."""
+    (mutant,) = [m for m in mutants.mutants() if m.name == "launch, striped: generation of one bit"]
+    result = safety.one_launch(mutant.harness, (4, 1, 1), (1, 1, 1), rounds=2).exploration().run()
+    assert result.violation.kind == "no end"
+
+
+@SHIPPED_AND_TWO_STRIPES
+def test_the_watchdog_stops_the_grid_or_the_barrier_holds(protocol):
+    for shape in (((2, 1, 1), (1, 2, 1)), ((3, 1, 1), (1, 1, 1))):
+        question = safety.one_launch(Harness(protocol, bounded=True), *shape)
+        result = question.exploration().run()
+        assert result.violation is None, trace.render(question, result)
+        assert result.stopped and result.final_memories
+
+
+def test_the_watchdog_of_four_stripes():
+    result = safety.one_launch(Harness(LAUNCH_STRIPED, bounded=True), (4, 1, 1), (1, 1, 1), rounds=1).exploration().run()
+    assert result.violation is None
+    assert result.stopped and result.final_memories
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize(("count", "taken"), [(1, 0), (1, 2), (2, 0), (2, 1), (2, 2)])
+def test_launches_that_ask_for_one_slot_of_the_table(count, taken, bounded):
+    """Each gets a slot of its own, for all its blocks alike, and where there is none left they count in the driver's word."""
+    question = safety.launches_in_one_slot(count, slots=2, taken=taken, bounded=bounded)
+    result = question.exploration().run()
+    assert result.violation is None, trace.render(question, result)
+    addresses = [address for address, _ in question.memory]
+    for words in result.final_memories:
+        memory = dict(zip(addresses, words, strict=True))
+        owners = [memory[safety.owner_of(slot)] for slot in range(2)]
+        for grid in question.grids:
+            counted = memory[grid.workspace + 4]
+            assert owners.count(grid.workspace) + (counted == 1 << 31) == 1
+            assert counted in (0, 1 << 31)
+        assert sum(owner > 0x1000 for owner in owners) == min(count, 2 - taken)
+
+
+def test_a_full_table_of_128_slots():
+    """With the shipped claim, not a smaller table: both blocks look at all slots and use the driver's word."""
+    grid = safety.grid_of(Harness(LAUNCH_STRIPED), (2, 1, 1), (1, 1, 1), rounds=1)
+    memory = {safety.owner_of(slot): 64 * (slot + 1) for slot in range(128)} | {grid.workspace + 4: 0}
+    result = safety.Question("full", (grid,), tuple(sorted(memory.items()))).exploration().run()
+    assert result.violation is None
+    assert {words[0] for words in result.final_memories} == {1 << 31}
 
 
 @SHIPPED
@@ -37,7 +98,7 @@ def test_split_arrive_and_wait_hold(protocol, shape):
     assert result.violation is None, trace.render(question, result)
 
 
-@SHIPPED
+@SHIPPED_AND_TWO_STRIPES
 def test_next_launch_finds_the_words_ready(protocol):
     results = list(safety.launches_in_turn(Harness(protocol), (3, 1, 1), (1, 1, 1), count=3))
     assert len(results) >= 3

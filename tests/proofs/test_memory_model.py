@@ -33,9 +33,17 @@ def test_shipped_barrier_orders_everything(protocol, grid, hazard):
 
 
 @SHIPPED
-def test_some_execution_passes_the_barrier(protocol):
+@pytest.mark.parametrize("hazard", ordering.HAZARDS)
+def test_the_watchdogs_wait_orders_everything(protocol, hazard):
+    answer = ordering.ask(Harness(protocol, bounded=True), hazard, *ordering.grids_for(protocol)[0])
+    assert not answer.possible, "\n".join(answer.witness)
+
+
+@pytest.mark.parametrize("bounded", [False, True], ids=["wait", "bounded wait"])
+@SHIPPED
+def test_some_execution_passes_the_barrier(protocol, bounded):
     """Else the test above would hold of nothing at all."""
-    answer = ordering.ask(Harness(protocol), ordering.PASSES, *ordering.grids_for(protocol)[0])
+    answer = ordering.ask(Harness(protocol, bounded=bounded), ordering.PASSES, *ordering.grids_for(protocol)[0])
     assert answer.possible
 
 

@@ -17,6 +17,10 @@ Checked on every grid:
 - *trap*: the program traps;
 - *no end*: from some reachable state the end cannot be reached, so that no fair schedule ends: a deadlock, a
   lost wake-up or a livelock. Where the end can be reached from every reachable state, every fair schedule ends.
+
+Where the watchdog of a bounded wait stops the grid, that run is over, well but not at its end: the end must be
+within reach of every other state without it. What other threads might still do before the grid has stopped is
+what they also do while the stopping thread is slow, since it writes no word of the barrier any more.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from .harness import Grid, Index
+from .harness import TIME_OUT, Grid, Index
 from .ptx import Imm, Instruction, Mem, PtxError, Reg, Special, access, is_block_barrier
 from .specialize import Node, Program, destinations, is_local, reads_clock, sources, specialize
 from .values import compute, cut, read_modify_write
@@ -85,6 +89,8 @@ class Result:
         From the start to the violation.
     final_memories : set
         The words in memory at every end, in the order of ``addresses``.
+    stopped : int
+        In how many states a watchdog has stopped the grid.
     """
 
     states: int = 0
@@ -93,6 +99,7 @@ class Result:
     violation: Violation | None = None
     trace: list[Step] = field(default_factory=list)
     final_memories: set[tuple[int, ...]] = field(default_factory=set)
+    stopped: int = 0
 
     @property
     def holds(self) -> bool:
@@ -145,6 +152,7 @@ class Exploration:
                 row.append(number)
             self._program_of.append(row)
         self._nodes = [p.nodes for p in self._programs]
+        self._watched = any(node.instruction.opcode == TIME_OUT for nodes in self._nodes for node in nodes)
         self._thread_classes = [_classes(row) for row in self._program_of]
         self._block_classes = _classes([(self._grid_of[b], tuple(sorted(row))) for b, row in enumerate(self._program_of)])
         # Interchangeable blocks must list their threads in the same order of programs.
@@ -326,6 +334,14 @@ class Exploration:
             for t, thread in enumerate(block)
         )
 
+    def stopped(self, state: State) -> bool:
+        """Whether a thread's watchdog has stopped the grid."""
+        return any(
+            self._nodes[self._program_of[b][t]][thread[0]].instruction.opcode == TIME_OUT
+            for b, block in enumerate(state[1])
+            for t, thread in enumerate(block)
+        )
+
     # ---- symmetry ----------------------------------------------------------------------------
 
     def canonical(self, state: State) -> State:
@@ -368,6 +384,7 @@ class Exploration:
         parent = [-1]
         into: list[list[int]] = [[]]
         ends: list[int] = []
+        stopped: list[int] = []
         queue = deque([0])
         while queue:
             index = queue.popleft()
@@ -375,6 +392,9 @@ class Exploration:
             if self.ended(state):
                 ends.append(index)
                 result.final_memories.add(state[0])
+                continue
+            if self._watched and self.stopped(state):
+                stopped.append(index)
                 continue
             for _, _, follows, _ in self.steps(state):
                 result.steps += 1
@@ -395,7 +415,8 @@ class Exploration:
                     queue.append(found)
                 if found != index:
                     into[found].append(index)
-        stuck = self._first_without_end(len(states), into, ends)
+        result.stopped = len(stopped)
+        stuck = self._first_without_end(len(states), into, ends, stopped)
         if stuck is not None:
             result.trace, _ = self._replay(states, parent, stuck, broken=False)
             result.violation = Violation("no end", self._stuck_text(result.trace, states, parent, stuck))
@@ -403,7 +424,7 @@ class Exploration:
         return result
 
     @staticmethod
-    def _first_without_end(count: int, into: list[list[int]], ends: list[int]) -> int | None:
+    def _first_without_end(count: int, into: list[list[int]], ends: list[int], stopped: list[int]) -> int | None:
         can_end = [False] * count
         work = list(ends)
         for index in ends:
@@ -413,7 +434,8 @@ class Exploration:
                 if not can_end[index]:
                     can_end[index] = True
                     work.append(index)
-        return next((i for i in range(count) if not can_end[i]), None)
+        over = set(stopped)
+        return next((i for i in range(count) if not can_end[i] and i not in over), None)
 
     def _path(self, parent: list[int], index: int) -> list[int]:
         path = []

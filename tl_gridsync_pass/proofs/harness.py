@@ -10,10 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from ..protocol import Protocol, Ptx, pause_cycles
+from ..protocol import LAUNCH_RANKED, Protocol, Ptx, pause_cycles
 from .ptx import Imm, Instruction, Label, Operand, PtxError, Reg, fence, is_block_barrier, is_memory, parse
 
 Index = tuple[int, int, int]
+
+# What device.py does after a bounded wait: where the last value read still shows the old generation, it stops
+# the grid. The opcode of a trap that is meant to stop the grid.
+TIME_OUT = ("trap", "time-out")
+_STOP_ON_BIT = Ptx(
+    inputs=("now", "generation"),
+    text="{ .reg .b32 %flipped; .reg .pred %same; xor.b32 %flipped, $0, $1; setp.ge.s32 %same, %flipped, 0; @%same trap; }",
+)
+_STOP_ON_WORD = Ptx(inputs=("now", "generation"), text="{ .reg .pred %same; setp.eq.u32 %same, $0, $1; @%same trap; }")
 
 
 def first_thread(tid: Index, ntid: Index) -> bool:
@@ -55,6 +64,8 @@ class Harness:
     paced : bool
         Whether the pause before the first poll is run. Left out by default: once :func:`require_inert` has seen
         that it touches nothing, it is only a delay, and every delay is explored anyway.
+    bounded : bool
+        Whether the wait is the watchdog's, which stops the grid when it has waited too long.
     blocks : callable
         How many blocks the barrier believes there are, from the extents of the grid.
     """
@@ -66,12 +77,18 @@ class Harness:
     participates: Callable[[Index], bool] = every_block
     split: bool = False
     paced: bool = False
+    bounded: bool = False
     blocks: Callable[[Index], int] = all_blocks
 
     @property
     def uses_workspace(self) -> bool:
         """Whether the barrier's word is the driver's, and not a variable of the module."""
         return any("%envreg1" in statement.text for statement in self.protocol.entry)
+
+    @property
+    def is_striped(self) -> bool:
+        """Whether arrivals are counted in the stripes of a table."""
+        return any(statement.output == "stripe_addend" for statement in self.protocol.entry)
 
 
 @dataclass(frozen=True)
@@ -169,22 +186,52 @@ def _barrier(harness: Harness, registers: _Registers, leads: bool, start: int) -
     protocol = harness.protocol
     out: list[Instruction] = []
 
-    def emit(*statements: Ptx | None) -> None:
+    def emit(statements: list[Ptx]) -> None:
         for statement in statements:
-            if leads and statement is not None:
-                out.extend(registers.emit(statement, start + len(out)))
+            out.extend(registers.emit(statement, start + len(out)))
+
+    def emit_part(part: Callable[[Harness, Protocol], list[Ptx]]) -> None:
+        if not leads:
+            return
+        if not harness.is_striped:
+            emit(part(harness, protocol))
+            return
+        # As device.py does, the ranked barrier on the driver's word where the table of stripes had no room.
+        out.append(Instruction(("setp", "eq", "u64"), (Reg("no_stripes"), Reg("stripes"), Imm(0)), text="are there no stripes"))
+        to_ranked = len(out)
+        out.append(Instruction(("bra",), (Label(0),), Reg("no_stripes"), text="go to the ranked barrier"))
+        emit(part(harness, protocol))
+        to_end = len(out)
+        out.append(Instruction(("bra",), (Label(0),), text="go on"))
+        out[to_ranked] = replace(out[to_ranked], operands=(Label(start + len(out)),))
+        emit(part(harness, LAUNCH_RANKED))
+        out[to_end] = replace(out[to_end], operands=(Label(start + len(out)),))
 
     if harness.block_barrier_before:
         out.append(_block_barrier())
-    # As device.py does, what the entry has computed is not computed again.
-    computed = {statement.output for statement in protocol.entry}
-    emit(*(s for s in protocol.setup if s.output not in computed), protocol.arrive)
+    emit_part(_arrive)
     if harness.split:
         out.append(_block_barrier())
-    emit(protocol.pace if harness.paced else None, protocol.wait, protocol.turn)
+    emit_part(_wait)
     if harness.block_barrier_after:
         out.append(_block_barrier())
     return out
+
+
+def _arrive(harness: Harness, protocol: Protocol) -> list[Ptx]:
+    # As device.py does, what the entry has computed is not computed again.
+    computed = {statement.output for statement in harness.protocol.entry}
+    return [*(s for s in protocol.setup if s.output not in computed), protocol.arrive]
+
+
+def _wait(harness: Harness, protocol: Protocol) -> list[Ptx]:
+    statements = [protocol.pace if harness.paced else None]
+    if harness.bounded:
+        statements += [protocol.bounded_wait, _STOP_ON_WORD if protocol.turn is None else _STOP_ON_BIT]
+    else:
+        statements.append(protocol.wait)
+    statements.append(protocol.turn)
+    return [s for s in statements if s is not None]
 
 
 class _Registers:
@@ -192,14 +239,17 @@ class _Registers:
 
     def __init__(self, grid: Grid) -> None:
         blocks = grid.harness.blocks(grid.blocks)
-        self.known = {"blocks": blocks, "cycles": pause_cycles(blocks), **grid.addresses}
+        self.known = {"blocks": blocks, "cycles": pause_cycles(blocks), "milliseconds": 1, **grid.addresses}
         self.count = 0
 
     def emit(self, statement: Ptx, start: int) -> list[Instruction]:
         names = ([statement.output] if statement.output else []) + list(statement.inputs)
         bindings = {f"${i}": self._operand(name) for i, name in enumerate(names)}
         self.count += 1
-        return _at(start, parse(statement.text, bindings, f"{self.count}."))
+        code = _at(start, parse(statement.text, bindings, f"{self.count}."))
+        if statement in (_STOP_ON_BIT, _STOP_ON_WORD):
+            code = [replace(i, opcode=TIME_OUT) if i.opcode == ("trap",) else i for i in code]
+        return code
 
     def _operand(self, name: str) -> Operand:
         return Imm(self.known[name]) if name in self.known else Reg(name)

@@ -32,6 +32,12 @@ from .symbolic import Path, Probe, joined, paths
 # Blocks, threads and rounds that the shipped barrier is asked about.
 GRIDS: tuple[tuple[Index, Index, int], ...] = (((2, 1, 1), (2, 1, 1), 2), ((3, 1, 1), (1, 1, 1), 1))
 
+STRIPED_GRIDS: tuple[tuple[Index, Index, int], ...] = (
+    ((4, 1, 1), (1, 1, 1), 1),
+    ((4, 1, 1), (1, 1, 1), 2),
+    ((5, 1, 1), (1, 1, 1), 1),
+)
+
 # Weakenings that admit no hazard, and why what they weaken stands in the text all the same.
 NEEDED_FOR_NO_HAZARD = {
     "arrive: ld.relaxed.gpu.global.u32 $0, [$2]; gpu to cta": (
@@ -96,8 +102,12 @@ def ask(
 
 
 def grids_for(protocol: Protocol) -> tuple[tuple[Index, Index, int], ...]:
-    """The grids that a protocol is asked about; the striped one needs a block for each of its four words."""
-    return (((4, 1, 1), (1, 1, 1), 1),) if protocol.name == LAUNCH_STRIPED.name else GRIDS
+    """The grids that a protocol is asked about; the striped one needs a block for each of its four words.
+
+    With the second of two barriers there are reads of words that are two generations ahead; with five blocks a
+    stripe has two.
+    """
+    return STRIPED_GRIDS if protocol.name == LAUNCH_STRIPED.name else GRIDS
 
 
 def _words_alone(path: Path) -> Path:
@@ -183,7 +193,7 @@ def weakenings(harness: Harness) -> Iterator[Weakening]:
     yield Weakening("no bar.sync before", replace(harness, block_barrier_before=False))
     yield Weakening("no bar.sync after", replace(harness, block_barrier_after=False))
     protocol = harness.protocol
-    for part in ("arrive", "wait"):
+    for part in ("arrive", "bounded_wait" if harness.bounded else "wait"):
         for what, ptx in _weaker_texts(getattr(protocol, part)):
             changed: Any = {part: ptx}
             yield Weakening(f"{part}: {what}", replace(harness, protocol=replace(protocol, **changed)))
@@ -223,13 +233,14 @@ def _weaker_statements(statement: str) -> Iterator[tuple[str, str]]:
 
 def first_hazard(harness: Harness) -> Answer | None:
     """The first hazard that the barrier admits, over all hazards and barriers; None where there is none."""
-    blocks, threads, rounds = grids_for(harness.protocol)[0]
-    if blocks[0] > 2:
-        # With one thread a block, its block barriers have nothing to order.
-        threads = (2, 1, 1)
-    for at in range(rounds):
-        for hazard in HAZARDS:
-            answer = ask(harness, hazard, blocks, threads, rounds, at, thin_air=True)
-            if answer.possible:
-                return answer
+    grids = grids_for(harness.protocol)[:1]
+    if harness.is_striped:
+        # With one thread a block, its block barriers have nothing to order; with one block a stripe, its word has one writer.
+        grids = (((4, 1, 1), (2, 1, 1), 1), ((5, 1, 1), (1, 1, 1), 1))
+    for blocks, threads, rounds in grids:
+        for at in range(rounds):
+            for hazard in HAZARDS:
+                answer = ask(harness, hazard, blocks, threads, rounds, at, thin_air=True)
+                if answer.possible:
+                    return answer
     return None
