@@ -29,16 +29,25 @@ def lines() -> Iterator[str]:
 def _interleavings() -> Iterator[str]:
     yield "## Every interleaving"
     yield ""
-    yield f"{safety.ROUNDS} barriers a launch, {safety.rounds_for(LAUNCH_STRIPED)} of the striped protocol."
+    yield f"{safety.ROUNDS} barriers a launch, {safety.rounds_for(LAUNCH_STRIPED)} of the striped protocol on four blocks and 1 on five."
     yield ""
     yield "| protocol | launches | states | steps | seconds | found |"
     yield "| --- | --- | --- | --- | --- | --- |"
+    two_stripes = safety.with_two_stripes()
     for protocol in PROTOCOLS.values():
         for blocks, threads in safety.shapes_for(protocol):
-            yield _row(protocol.name, safety.one_launch(Harness(protocol), blocks, threads, safety.rounds_for(protocol)))
+            yield _row(protocol.name, safety.one_launch(Harness(protocol), blocks, threads, safety.rounds_for(protocol, blocks)))
+    for blocks, threads in safety.TWO_STRIPES_SHAPES:
+        yield _row(two_stripes.name, safety.one_launch(Harness(two_stripes), blocks, threads))
+    for count, taken in ((2, 0), (2, 1), (2, 2)):
+        yield _row(two_stripes.name, safety.launches_in_one_slot(count, slots=2, taken=taken))
+    for protocol in (LAUNCH, LAUNCH_RANKED, MODULE, two_stripes):
+        for blocks, threads in (((2, 1, 1), (1, 2, 1)), ((3, 1, 1), (1, 1, 1))):
+            yield _row(f"{protocol.name}, watchdog", safety.one_launch(Harness(protocol, bounded=True), blocks, threads))
+    yield _row(f"{LAUNCH_STRIPED.name}, watchdog", safety.one_launch(Harness(LAUNCH_STRIPED, bounded=True), (4, 1, 1), (1, 1, 1), rounds=1))
     for name in ("launch", "launch, ranked"):
         yield _row(name, safety.two_launches(Harness(PROTOCOLS[name]), (2, 1, 1), (2, 1, 1), shared=False))
-    for protocol in (LAUNCH, LAUNCH_RANKED, MODULE):
+    for protocol in (LAUNCH, LAUNCH_RANKED, MODULE, two_stripes):
         for question, result in safety.launches_in_turn(Harness(protocol), (3, 1, 1), (1, 1, 1)):
             yield _row(protocol.name, question, result)
 
@@ -107,6 +116,12 @@ def _ordering() -> Iterator[str]:
                     grid = f"{blocks[0]} blocks x {threads[0]} threads"
                     found = "yes" if a.possible else "no"
                     yield f"| {protocol.name} | {grid} | {at + 1} of {rounds} | {hazard} | {found} | {a.executions} | {a.seconds:.2f} |"
+    for protocol in PROTOCOLS.values():
+        blocks, threads, rounds = ordering.grids_for(protocol)[0]
+        for hazard in ordering.HAZARDS:
+            a = ordering.ask(Harness(protocol, bounded=True), hazard, blocks, threads, rounds)
+            grid, found = f"{blocks[0]} blocks x {threads[0]} threads", "yes" if a.possible else "no"
+            yield f"| {protocol.name}, watchdog | {grid} | 1 of {rounds} | {hazard} | {found} | {a.executions} | {a.seconds:.2f} |"
 
 
 def _weakenings() -> Iterator[str]:
