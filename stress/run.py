@@ -15,8 +15,11 @@ import os
 import sys
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +70,16 @@ CONFIGURATIONS = (
     Configuration((60,), (32, 2), mode="two streams", share=2.0),
     Configuration((60,), (16, 2, 2), mode="two branches of a graph", share=2.0),
 )
-WEAKENED_ON = (Configuration((132,), (32, 8)), Configuration((528,), (64, 2)))
+# One for each of the launch protocols: a word, a word with ranks, stripes.
+WEAKENED_ON = (Configuration((132,), (32, 8)), Configuration((528,), (64, 2)), Configuration((1056,), (64, 2)))
 
 
 class Stress:
     """Compiles, launches and counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int) -> None:
         self.target = _target()
-        self.seed = 1
+        self.seed = seed
 
     def compile(self, configuration: Configuration) -> Any:
         """The kernel, down to its cubin."""
@@ -180,34 +184,72 @@ def _target() -> dict[str, Any]:
     return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "keys": ["cuda", "gpu", "cutedsl"]}
 
 
-def _shipped(stress: Stress, seconds: float, report: dict[str, Any]) -> None:
-    shares = sum(c.share for c in CONFIGURATIONS)
-    for configuration in CONFIGURATIONS:
-        kernel = stress.compile(configuration)
+@dataclass(frozen=True)
+class Job:
+    """A configuration to compile and to run for ``seconds``, with one of ``WEAKENINGS`` or as it ships."""
+
+    configuration: Configuration
+    seconds: float
+    weakening: str | None
+    seed: int
+
+
+_gpu: Any = None
+
+
+def _start_worker(gpu: Any) -> None:
+    global _gpu
+    _gpu = gpu
+    tilelang.disable_cache()
+
+
+def _work(job: Job) -> dict[str, Any]:
+    """Compile beside the other processes, then run alone on the GPU; what went wrong comes back under ``left_out`` or ``hang``."""
+    stress = Stress(job.seed)
+    with weakened(job.weakening) if job.weakening else nullcontext():
+        kernel = stress.compile(job.configuration)
+    with _gpu:
         try:
-            result = stress.run(configuration, kernel, seconds * configuration.share / shares)
+            return {"weakening": job.weakening, **stress.run(job.configuration, kernel, job.seconds)}
+        except Hang as hang:
+            return {"hang": f"{job.weakening or 'shipped'}: {hang}"}
         except (RuntimeError, ValueError) as error:
-            if isinstance(error, Hang) or ("cooperative" not in str(error) and "720" not in str(error)):
+            if "cooperative" not in str(error) and "720" not in str(error):
                 raise
             # More blocks than this GPU can hold at once.
-            report["left_out"].append({"name": configuration.name, "why": str(error)[:300]})
+            return {"left_out": {"name": job.configuration.name, "why": str(error)[:300]}}
+
+
+def _jobs(seconds: float, weakened_seconds: float) -> list[Job]:
+    shares = sum(c.share for c in CONFIGURATIONS)
+    jobs: list[tuple[Configuration, float, str | None]] = [(c, seconds * c.share / shares, None) for c in CONFIGURATIONS]
+    if weakened_seconds > 0:
+        each = weakened_seconds / (len(WEAKENINGS) * len(WEAKENED_ON))
+        jobs += [(c, each, name) for name in WEAKENINGS for c in WEAKENED_ON]
+    return [Job(*job, seed=1 + 1_000_000 * number) for number, job in enumerate(jobs)]
+
+
+def _run(jobs: list[Job], processes: int, report: dict[str, Any]) -> None:
+    """Fill ``report``; ends early at a hang, since the GPU then runs nothing else."""
+    context = get_context("spawn")
+    # Not as a context manager: that would wait for the process that hangs.
+    pool = ProcessPoolExecutor(processes, context, _start_worker, (context.Lock(),))
+    for done in as_completed([pool.submit(_work, job) for job in jobs]):
+        result = done.result()
+        if "hang" in result:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise Hang(result["hang"])
+        if "left_out" in result:
+            report["left_out"].append(result["left_out"])
             continue
+        weakening = result.pop("weakening")
+        report["weakened" if weakening else "shipped"].append({"weakening": weakening, **result} if weakening else result)
         print(
-            f"{result['stale_reads']:>8} stale of {result['reads_checked']:.2e}   {result['barriers']:.2e} barriers   {result['name']}",
+            f"{result['stale_reads']:>8} stale of {result['reads_checked']:.2e}   {result['barriers']:.2e} barriers   "
+            f"{weakening + ', ' if weakening else ''}{result['name']}",
             flush=True,
         )
-        report["shipped"].append(result)
-
-
-def _weakened(stress: Stress, seconds: float, report: dict[str, Any]) -> None:
-    each = seconds / (len(WEAKENINGS) * len(WEAKENED_ON))
-    for name in WEAKENINGS:
-        for configuration in WEAKENED_ON:
-            with weakened(name):
-                kernel = stress.compile(configuration)
-            result = {"weakening": name, **stress.run(configuration, kernel, each)}
-            print(f"{result['stale_reads']:>8} stale of {result['reads_checked']:.2e}   {name}   {result['name']}", flush=True)
-            report["weakened"].append(result)
+    pool.shutdown()
 
 
 def main() -> int:
@@ -216,9 +258,12 @@ def main() -> int:
     parser.add_argument(
         "--weakened-seconds", type=float, default=20.0, help="time for the weakened ones, 0 to leave them out (default: %(default)s)"
     )
+    parser.add_argument(
+        "--processes", type=int, default=min(16, os.cpu_count() or 1), help="processes that compile at once (default: %(default)s)"
+    )
     parser.add_argument("--out", type=Path, default=Path("stress.json"), help="where the report goes (default: %(default)s)")
     arguments = parser.parse_args()
-    tilelang.disable_cache()
+    started = time.perf_counter()
     report: dict[str, Any] = {
         "device": torch.cuda.get_device_name(),
         "tilelang": tilelang.__version__,
@@ -229,14 +274,12 @@ def main() -> int:
         "weakened": [],
         "hang": None,
     }
-    stress = Stress()
     try:
-        _shipped(stress, arguments.seconds, report)
-        if arguments.weakened_seconds > 0:
-            _weakened(stress, arguments.weakened_seconds, report)
+        _run(_jobs(arguments.seconds, arguments.weakened_seconds), arguments.processes, report)
     except Hang as hang:
         report["hang"] = str(hang)
     finally:
+        report["wall_seconds"] = round(time.perf_counter() - started, 1)
         for key in ("barriers", "block_barriers", "reads_checked", "stale_reads"):
             report[f"total_{key}"] = sum(result[key] for result in report["shipped"])
         arguments.out.write_text(json.dumps(report, indent=1) + "\n")
@@ -244,6 +287,8 @@ def main() -> int:
     failed = report["hang"] is not None or report["total_stale_reads"] > 0
     if report["hang"] is not None:
         # The GPU still runs the kernel that hangs; leaving normally would wait for it.
+        for worker in active_children():
+            worker.kill()
         sys.stdout.flush()
         os._exit(1)
     return int(failed)

@@ -9,7 +9,8 @@ from dataclasses import replace
 from tl_gridsync_pass import protocol
 from tl_gridsync_pass.protocol import Protocol, Ptx
 
-_SHIPPED = {"LAUNCH": protocol.LAUNCH, "LAUNCH_RANKED": protocol.LAUNCH_RANKED, "MODULE": protocol.MODULE}
+# The attributes of the module that the device code reads at every compile.
+_SHIPPED = {name: getattr(protocol, name) for name in ("LAUNCH", "LAUNCH_RANKED", "LAUNCH_STRIPED")}
 
 
 def _changed(ptx: Ptx, *edits: tuple[str, str]) -> Ptx:
@@ -26,7 +27,13 @@ def _without_release(p: Protocol) -> Protocol:
 
 
 def _without_acquire(p: Protocol) -> Protocol:
-    return replace(p, wait=_changed(p.wait, ("ld.acquire.gpu", "ld.relaxed.gpu")))
+    acquire, weaker = ("fence.acquire.gpu;", "") if "fence.acquire.gpu" in p.wait.text else ("ld.acquire.gpu", "ld.relaxed.gpu")
+    return replace(p, wait=_changed(p.wait, (acquire, weaker)))
+
+
+def _acquire_of_the_block(p: Protocol) -> Protocol:
+    acquire = "fence.acquire.gpu" if "fence.acquire.gpu" in p.wait.text else "ld.acquire.gpu"
+    return replace(p, wait=_changed(p.wait, (acquire, acquire.replace(".gpu", ".cta"))))
 
 
 # What each weakening makes of the launch protocols. All of them keep the barrier's counting right, so none
@@ -35,7 +42,7 @@ WEAKENINGS = {
     "release dropped": _without_release,
     "release at block scope": lambda p: replace(p, arrive=_changed(p.arrive, ("fence.release.gpu", "fence.release.cta"))),
     "acquire dropped": _without_acquire,
-    "acquire at block scope": lambda p: replace(p, wait=_changed(p.wait, ("ld.acquire.gpu", "ld.acquire.cta"))),
+    "acquire at block scope": _acquire_of_the_block,
     "release and acquire dropped": lambda p: _without_release(_without_acquire(p)),
 }
 
@@ -47,9 +54,9 @@ def weakened(name: str) -> Iterator[None]:
     The kernel cache must be off: its key does not know of this.
     """
     try:
-        for attribute in ("LAUNCH", "LAUNCH_RANKED"):
-            setattr(protocol, attribute, WEAKENINGS[name](_SHIPPED[attribute]))
+        for attribute, shipped in _SHIPPED.items():
+            setattr(protocol, attribute, WEAKENINGS[name](shipped))
         yield
     finally:
-        for attribute in ("LAUNCH", "LAUNCH_RANKED"):
-            setattr(protocol, attribute, _SHIPPED[attribute])
+        for attribute, shipped in _SHIPPED.items():
+            setattr(protocol, attribute, shipped)

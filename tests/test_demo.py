@@ -35,6 +35,8 @@ def test_without_a_gpu_it_compiles_real_cubins_and_says_so(without_gpu, console)
     row = next(line for line in printed.splitlines() if "(32, 2)" in line and "tid" in line)
     assert [cell.strip() for cell in row.strip("│ ").split("│")] == ["(32, 2)", "tid.x", "tid.x, tid.y"]
     assert "2 MEMBAR.SC.GPU" in printed and "noticed, traps" in printed
+    assert "sums = [1, 3], and [3, 3] is right" in printed
+    assert "is through the barrier and reads values = [1, 0]: sum 1" in printed
 
 
 def test_without_a_gpu_a_pass_that_forgets_an_axis_is_reported(without_gpu, console, monkeypatch):

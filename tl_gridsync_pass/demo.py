@@ -23,6 +23,7 @@ from . import sass
 from .errors import GridSyncError
 from .handoff import CUTEDSL_TARGET, LAYOUTS, handoff
 from .lowering import GridSyncPass
+from .proofs.trace import sum_story
 from .seams import offline
 
 CALLS = 8
@@ -128,6 +129,8 @@ def print_device_code(codes: list[DeviceCode], console: Console) -> None:
         "and the barrier opens before the other block is there.",
         highlight=False,
     )
+    console.print("\nHow that gives [1, 3], step by step. Not run: the shortest of all interleavings that goes wrong.", markup=False)
+    console.print(sum_story(), highlight=False, markup=False, soft_wrap=True)
 
 
 def _axes(barrier: sass.GridBarrier) -> str:

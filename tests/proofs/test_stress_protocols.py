@@ -40,12 +40,13 @@ def _sass(kernel) -> str:
     return subprocess.run([str(nvdisasm), str(offline.cubin_of(kernel))], capture_output=True, text=True, check=True).stdout
 
 
-def test_a_weakened_protocol_reaches_the_cubin_and_nothing_stays_weakened(stress):
+@pytest.mark.parametrize("blocks", [2, 528, 1056])
+def test_a_weakened_protocol_reaches_the_cubin_and_nothing_stays_weakened(stress, blocks):
     stress_kernels, weakened = stress
-    shipped = (protocol.LAUNCH, protocol.LAUNCH_RANKED)
+    shipped = (protocol.LAUNCH, protocol.LAUNCH_RANKED, protocol.LAUNCH_STRIPED)
 
     def compile_one():
-        func = stress_kernels.message_passing((2,), (32, 2), rounds=100)
+        func = stress_kernels.message_passing((blocks,), (32, 2), rounds=100)
         return tilelang.compile(func, target=test_kernels.CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
 
     tilelang.disable_cache()
@@ -58,7 +59,7 @@ def test_a_weakened_protocol_reaches_the_cubin_and_nothing_stays_weakened(stress
     # MEMBAR is the release fence, CCTL.IVALL the acquire's invalidation of the L1 cache.
     assert "MEMBAR" in with_both and "CCTL.IVALL" in with_both
     assert "MEMBAR" not in without and "CCTL.IVALL" not in without
-    assert shipped == (protocol.LAUNCH, protocol.LAUNCH_RANKED)
+    assert shipped == (protocol.LAUNCH, protocol.LAUNCH_RANKED, protocol.LAUNCH_STRIPED)
 
 
 def test_every_weakening_admits_a_stale_read_and_cannot_hang(stress):
@@ -69,3 +70,6 @@ def test_every_weakening_admits_a_stale_read_and_cannot_hang(stress):
             harness = Harness(weaken(shipped))
             assert ordering.ask(harness, "read after write", thin_air=True).possible, name
             assert safety.one_launch(harness, (3, 1, 1), (1, 2, 1)).exploration().run().holds, name
+        striped = weaken(protocol.LAUNCH_STRIPED)
+        assert ordering.ask(Harness(striped), "read after write", (4, 1, 1), (2, 1, 1), 1, thin_air=True).possible, name
+        assert safety.one_launch(Harness(safety.with_two_stripes(striped)), (3, 1, 1), (1, 1, 1)).exploration().run().holds, name
