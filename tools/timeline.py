@@ -59,8 +59,7 @@ def _arrival(lane: str, time: float) -> str:
     away = 1 if end > start else -1
     y1, y2 = start + away * BAR / 2, end - away * 20
     return (
-        f'<path class="arrow" d="M{_x(time):g} {y1:g}V{y2:g}"/>'
-        f'<path class="tip" d="M{_x(time) - 4:g} {y2 - away * 7:g}h8l-4 {away * 7}z"/>'
+        f'<path class="arrow" d="M{_x(time):g} {y1:g}V{y2:g}"/><path class="tip" d="M{_x(time) - 4:g} {y2 - away * 7:g}h8l-4 {away * 7}z"/>'
     )
 
 
@@ -82,7 +81,8 @@ def _opens(time: float, label: str, kind: str) -> str:
 
 def _panel(y: int, title: str, verdict: str, kind: str, drawn: list[str]) -> str:
     lanes = "".join(
-        f'<text class="lane" x="24" y="{at + 5}">{name}</text><path class="rail" d="M{LEFT} {at}H{WIDTH - 24}"/>' for name, at in LANES.items()
+        f'<text class="lane" x="24" y="{at + 5}">{name}</text><path class="rail" d="M{LEFT} {at}H{WIDTH - 24}"/>'
+        for name, at in LANES.items()
     )
     return (
         f'<g transform="translate(0 {y})"><rect class="ground" x="8" y="0" width="{WIDTH - 16}" height="{PANEL - 14}" rx="8"/>'

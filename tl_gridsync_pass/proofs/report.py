@@ -29,7 +29,7 @@ def lines() -> Iterator[str]:
 def _interleavings() -> Iterator[str]:
     yield "## Every interleaving"
     yield ""
-    yield f"{safety.ROUNDS} barriers a launch, {safety.rounds_for(LAUNCH_STRIPED)} of the striped protocol on four blocks and 1 on five."
+    yield f"{safety.ROUNDS} barriers a launch, {safety.rounds_for(LAUNCH_STRIPED)} of the striped protocol with four stripes."
     yield ""
     yield "| protocol | launches | states | steps | seconds | found |"
     yield "| --- | --- | --- | --- | --- | --- |"
