@@ -3,17 +3,23 @@
 # its kernel launchers.
 PYTHON ?= python3
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 EXTRAS_test = cutedsl,test
 EXTRAS_demo = cutedsl
+EXTRAS_bench = cutedsl,bench
 
-.PHONY: test demo lint dist matrix matrix-edges clean
+.PHONY: test demo bench lint dist matrix matrix-edges clean
 
 test: .venv-test/installed
 	.venv-test/bin/python -m pytest $(PYTEST_ARGS)
 
 demo: .venv-demo/installed
 	.venv-demo/bin/python -m tl_gridsync_pass demo
+
+# Everything in benchmarks/, on the GPU of this machine.
+bench: .venv-bench/installed
+	.venv-bench/bin/python benchmarks/run_all.py $(BENCH_ARGS)
 
 # The checks of noxfile.py, each of which makes its own environments.
 lint: .venv-nox/installed
@@ -44,4 +50,4 @@ matrix-edges: .venv-nox/installed
 	touch $@
 
 clean:
-	rm -rf .venv-test .venv-demo .venv-nox .nox build dist
+	rm -rf .venv-test .venv-demo .venv-bench .venv-nox .nox build dist
