@@ -19,7 +19,7 @@ from rich.console import Console
 HERE = Path(__file__).parent
 # Script, arguments, and after how many seconds it is ended.
 BENCHMARKS = {
-    "barriers": ("barrier_latency.py", ["--rows", "headline"], 600),
+    "headline": ("barrier_latency.py", ["--rows", "headline"], 600),
     "sweep": ("barrier_latency.py", ["--rows", "sweep", "--launches", "3", "--barriers", "500"], 600),
     "whole-kernels": ("whole_kernels.py", [], 300),
     "split-phase": ("split_phase.py", [], 300),
