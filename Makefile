@@ -3,12 +3,14 @@
 # its kernel launchers.
 PYTHON ?= python3
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 EXTRAS_test = cutedsl,test
 EXTRAS_demo = cutedsl
 EXTRAS_docs = cutedsl,docs
+EXTRAS_bench = cutedsl,bench
 
-.PHONY: test demo docs lint dist matrix matrix-edges clean
+.PHONY: test demo docs bench lint dist matrix matrix-edges clean
 
 test: .venv-test/installed
 	.venv-test/bin/python -m pytest $(PYTEST_ARGS)
@@ -19,6 +21,10 @@ demo: .venv-demo/installed
 # The API reference is read from the sources, tables from the data; the site goes to build/site.
 docs: .venv-docs/installed
 	PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
+
+# Everything in benchmarks/, on the GPU of this machine.
+bench: .venv-bench/installed
+	.venv-bench/bin/python benchmarks/run_all.py $(BENCH_ARGS)
 
 # The checks of noxfile.py, each of which makes its own environments.
 lint: .venv-nox/installed
@@ -49,4 +55,4 @@ matrix-edges: .venv-nox/installed
 	touch $@
 
 clean:
-	rm -rf .venv-test .venv-demo .venv-docs .venv-nox .nox build dist
+	rm -rf .venv-test .venv-demo .venv-docs .venv-bench .venv-nox .nox build dist

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
@@ -20,73 +18,19 @@ from typing import Any
 os.environ.setdefault("TILELANG_DISABLE_CACHE", "1")
 
 import machine
-import tilelang.language as T
 import torch
-from barriers import BARRIERS, compile_stock, upstream_shape
+from barriers import upstream_shape
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+
+from tl_gridsync_pass.bench.barrier_loop import barrier_loop, width_of
+from tl_gridsync_pass.bench.barriers import BARRIERS, compile_stock
+from tl_gridsync_pass.bench.tables import table
+from tl_gridsync_pass.bench.timing import time_launches
 
 HEADLINE = [(2, 64), (132, 128), (132, (32, 8)), (132, 1024), (264, 256), (528, 256), (1056, 128), (2112, 128)]
 SWEEP_BLOCKS = [1, 2, 4, 8, 16, 33, 66, 100, 132, 198, 264, 330, 396, 528, 660, 792, 1056, 1320, 1584, 2112, 4224]
 SWEEP_THREADS = [32, 128, 256, 1024]
-
-
-def barrier_loop(blocks: int | None, threads: int | tuple[int, ...]):
-    """``barriers`` grid barriers in one launch, with ``stores`` stores of every thread before each of them.
-
-    Both are run-time values, and the loop over the stores also keeps compilers from unrolling the outer one
-    into more code than the instruction cache holds, which no loop with work in it would be. Shapes:
-    ``data`` is int32[blocks, threads in a block]. ``blocks=None`` makes the grid's size a run-time value too.
-    """
-    width = width_of(threads)
-    rows = T.dynamic("rows") if blocks is None else blocks
-
-    @T.prim_func
-    def barrier_loop(data: T.Tensor((rows, width), "int32"), barriers: T.int32, stores: T.int32):
-        with T.Kernel(rows, threads=threads) as bx:
-            tx = T.get_thread_binding(0)
-            ty = T.get_thread_binding(1)
-            for i in T.serial(barriers):
-                for j in T.serial(stores):
-                    data[bx, ((tx + 32 * ty if width != threads else tx) + j) % width] = i
-                T.sync_grid()
-            if tx == 0:
-                data[bx, 0] = barriers
-
-    return barrier_loop
-
-
-def time_launches(kernel: Any, blocks: int, width: int, barriers: int, stores: int, launches: int) -> list[float]:
-    data = torch.zeros((blocks, width), dtype=torch.int32, device="cuda")
-    stream = torch.cuda.current_stream()
-    samples = []
-    for launch in range(launches + 1):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        # Keeps the device busy while the host queues the launch, which would be in the time otherwise.
-        torch.cuda._sleep(500_000)
-        start.record(stream)
-        kernel(data, barriers, stores)
-        end.record(stream)
-        finish(end)
-        if launch:
-            samples.append(start.elapsed_time(end) * 1e6 / barriers)
-    assert int(data[:, 0].min()) == barriers, "the kernel did not finish its loop"
-    return samples
-
-
-def finish(event: torch.cuda.Event, seconds: float = 60.0) -> None:
-    """Wait for ``event``, but not for ever: a barrier that hangs ends the benchmark."""
-    waiter = threading.Thread(target=event.synchronize, daemon=True)
-    waiter.start()
-    waiter.join(seconds)
-    if waiter.is_alive():
-        print(f"no answer from the GPU in {seconds:.0f} s: a barrier hangs", flush=True)
-        os._exit(1)
-
-
-def width_of(threads: int | tuple[int, ...]) -> int:
-    return threads if isinstance(threads, int) else threads[0] * threads[1]
 
 
 def measure_headline(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -130,21 +74,6 @@ def measure(name: str, kernel: Any, blocks: int, threads: Any, static: bool, arg
         }
         for stores in (0, 1)
     ]
-
-
-def table(rows: list[dict[str, Any]]) -> Table:
-    """Medians side by side, with the pass as a share of the others."""
-    names = list(dict.fromkeys(row["barrier"] for row in rows))
-    medians = {(str(r["threads"]), r["blocks"], r["dirty"], r["barrier"]): statistics.median(r["ns"]) for r in rows}
-    out = Table(title="ns a barrier, median")
-    for column in ("blocks x threads", "dirty", *names, "pass / cooperative groups", "pass / stock"):
-        out.add_column(column, justify="right")
-    for threads, blocks, dirty in dict.fromkeys(key[:3] for key in medians):
-        of = {name: medians.get((threads, blocks, dirty, name)) for name in names}
-        shares = [f"{of['pass'] / of[name]:.2f}" for name in ("cooperative groups", "stock")]
-        cells = [f"{of[name]:.0f}" if of[name] else "" for name in names]
-        out.add_row(f"{blocks} x {threads}", "yes" if dirty else "no", *cells, *shares)
-    return out
 
 
 def main() -> None:

@@ -1,44 +1,12 @@
-"""The barriers that the benchmarks compare, each as a way to compile a TileLang function."""
+"""The upstream fix's barrier for comparison; the other barriers are in ``tl_gridsync_pass.bench.barriers``."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
-import tilelang
 import tilelang.contrib.cutedsl as stock_device_library
-
-import tl_gridsync_pass as gs
-
-
-def _target(keys: list[str]) -> dict[str, Any]:
-    import torch
-
-    major, minor = torch.cuda.get_device_capability()
-    return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "keys": keys}
-
-
-def _cutedsl(func: Any, passes: list[gs.GridSyncPass], pass_configs: Mapping[str, Any] | None) -> Any:
-    target = _target(["cuda", "gpu", "cutedsl"])
-    return tilelang.compile(func, target=target, execution_backend="cutedsl", passes=passes, pass_configs=dict(pass_configs or {}))
-
-
-def compile_with_pass(func: Any, state: str = "launch", pass_configs: Mapping[str, Any] | None = None) -> Any:
-    return _cutedsl(func, [gs.GridSyncPass(state)], pass_configs)
-
-
-def compile_stock(func: Any, pass_configs: Mapping[str, Any] | None = None) -> Any:
-    """TileLang's CuTeDSL backend as it is; for a kernel without a grid barrier there is no other."""
-    return _cutedsl(func, [], pass_configs)
-
-
-def compile_cooperative_groups(func: Any) -> Any:
-    """TileLang's CUDA backend, which calls cooperative_groups::this_grid().sync()."""
-    return tilelang.compile(func, target=_target(["cuda", "gpu"]), passes=[])
-
 
 # The stock device library has one barrier, looked up by name while a kernel is compiled to its cubin.
 _stock_barrier_lock = threading.Lock()
@@ -59,18 +27,3 @@ def upstream_shape() -> Iterator[None]:
             yield
         finally:
             stock_device_library.sync_grid = stock
-
-
-@dataclass(frozen=True)
-class Barrier:
-    """A barrier under a name for tables and plots."""
-
-    name: str
-    compile: Callable[[Any], Any]
-
-
-BARRIERS = (
-    Barrier("pass", compile_with_pass),
-    Barrier("cooperative groups", compile_cooperative_groups),
-    Barrier("stock", compile_stock),
-)

@@ -15,7 +15,8 @@ import time
 import machine
 import tilelang.language as T
 import torch
-from barriers import compile_stock, compile_with_pass
+
+from tl_gridsync_pass.bench.barriers import compile_stock, compile_with_pass
 
 
 def tiny():

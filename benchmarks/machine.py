@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -17,19 +18,25 @@ _QUERY = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu
 
 
 def describe() -> dict[str, Any]:
-    """GPU, driver, clocks, versions and date."""
+    """Date, versions, and the GPU with its driver and clocks where there is one."""
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        **(_gpu() if torch.cuda.is_available() else {"gpu": None, "cpus": os.cpu_count()}),
+        "cuda": torch.version.cuda,
+        "versions": {name: _version(name) for name in _PACKAGES} | {"tl_gridsync_pass": tl_gridsync_pass.__version__},
+        "emission revision": emission_revision(),
+    }
+
+
+def _gpu() -> dict[str, Any]:
     query = subprocess.run(["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"], capture_output=True, text=True, check=False)
     properties = torch.cuda.get_device_properties(0)
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "gpu": properties.name,
         "multiprocessors": properties.multi_processor_count,
         "nvidia-smi": dict(zip(_QUERY.split(","), (v.strip() for v in query.stdout.splitlines()[0].split(",")), strict=False))
         if query.stdout
         else {},
-        "cuda": torch.version.cuda,
-        "versions": {name: _version(name) for name in _PACKAGES} | {"tl_gridsync_pass": tl_gridsync_pass.__version__},
-        "emission revision": emission_revision(),
     }
 
 

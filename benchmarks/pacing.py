@@ -17,12 +17,13 @@ from dataclasses import replace
 os.environ["TILELANG_DISABLE_CACHE"] = "1"
 
 import machine
-from barrier_latency import barrier_loop, time_launches, width_of
-from barriers import compile_with_pass
 from rich.console import Console
 from rich.table import Table
 
 from tl_gridsync_pass import protocol
+from tl_gridsync_pass.bench.barrier_loop import barrier_loop, width_of
+from tl_gridsync_pass.bench.barriers import compile_with_pass
+from tl_gridsync_pass.bench.timing import time_launches
 
 FIXED = {"grids": [(33, 128), (132, 128), (132, 1024), (264, 256)], "values": [60, 100, 150, 200, 250]}
 RANKED = {"grids": [(528, 256)], "values": [200, 300, 400]}

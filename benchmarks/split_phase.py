@@ -20,12 +20,13 @@ os.environ.setdefault("TILELANG_DISABLE_CACHE", "1")
 
 import machine
 import torch
-from barrier_latency import finish
-from barriers import compile_with_pass
 from kernels.neighbours import FORMS, THREADS, exchange, expected
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from tl_gridsync_pass.bench.barriers import compile_with_pass
+from tl_gridsync_pass.bench.timing import finish
 
 # One block for each multiprocessor, several, and enough for the striped protocol.
 GRIDS = (132, 528, 1056)

@@ -23,12 +23,13 @@ os.environ.setdefault("TILELANG_DISABLE_CACHE", "1")
 
 import machine
 import torch
-from barrier_latency import finish
-from barriers import compile_stock, compile_with_pass
 from kernels import CASES, Case
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from tl_gridsync_pass.bench.barriers import compile_stock, compile_with_pass
+from tl_gridsync_pass.bench.timing import finish
 
 FORMS = ("pass", "pass, split", "stock", "separate", "separate, graph")
 WARM_UPS = 3

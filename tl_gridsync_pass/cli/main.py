@@ -8,7 +8,7 @@ import click
 
 from .invocation import SCRIPT
 
-SUBCOMMANDS = ("doctor", "demo", "inspect", "check")
+SUBCOMMANDS = ("doctor", "demo", "inspect", "check", "bench")
 
 
 class _Subcommands(click.Group):

@@ -89,6 +89,8 @@ class Uniformity:
         self._racy: set[int] = set()
         self._frames: list[Cause] = []
         self._split_phase = 0
+        # Loops are visited until they settle, and printing what is in them takes a fifth of the analysis.
+        self._printed: dict[int, tuple[object, str]] = {}
         self._loops = 0
         self._assume_uniform_parameters(func)
         while True:
@@ -313,7 +315,12 @@ class Uniformity:
     # Expressions
 
     def _text(self, expr: object) -> str:
-        return expression_text(expr, lambda var: self._texts.get(hash(var)) if _made_up(str(var.name)) else None)
+        known = self._printed.get(hash(expr))
+        if known is None:
+            text = expression_text(expr, lambda var: self._texts.get(hash(var)) if _made_up(str(var.name)) else None)
+            # With the expression, so that no other one gets its hash.
+            known = self._printed[hash(expr)] = (expr, text)
+        return known[1]
 
     def _proved(self, expr: object, state: State) -> tuple[Variation, str | None]:
         """How ``expr`` varies once everything that can be proved about it is, and an example where it does."""

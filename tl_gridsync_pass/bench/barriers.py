@@ -1,0 +1,51 @@
+"""The barriers that are compared, each as a way to compile a TileLang function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang
+import torch
+
+from ..lowering import GridSyncPass
+
+
+def _target(keys: list[str]) -> dict[str, Any]:
+    major, minor = torch.cuda.get_device_capability()
+    return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "keys": keys}
+
+
+def _cutedsl(func: Any, passes: list[GridSyncPass], pass_configs: Mapping[str, Any] | None) -> Any:
+    target = _target(["cuda", "gpu", "cutedsl"])
+    return tilelang.compile(func, target=target, execution_backend="cutedsl", passes=passes, pass_configs=dict(pass_configs or {}))
+
+
+def compile_with_pass(func: Any, state: str = "launch", pass_configs: Mapping[str, Any] | None = None) -> Any:
+    return _cutedsl(func, [GridSyncPass(state)], pass_configs)
+
+
+def compile_stock(func: Any, pass_configs: Mapping[str, Any] | None = None) -> Any:
+    """TileLang's CuTeDSL backend as it is; for a kernel without a grid barrier there is no other."""
+    return _cutedsl(func, [], pass_configs)
+
+
+def compile_cooperative_groups(func: Any) -> Any:
+    """TileLang's CUDA backend, which calls cooperative_groups::this_grid().sync()."""
+    return tilelang.compile(func, target=_target(["cuda", "gpu"]), passes=[])
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """A barrier under a name for tables and plots."""
+
+    name: str
+    compile: Callable[[Any], Any]
+
+
+BARRIERS = (
+    Barrier("pass", compile_with_pass),
+    Barrier("cooperative groups", compile_cooperative_groups),
+    Barrier("stock", compile_stock),
+)
