@@ -118,6 +118,9 @@ def main() -> None:
     drawn = 0
     for file in sorted(args.results.glob("*.json")):
         result = json.loads(file.read_text())
+        if not isinstance(result, dict):
+            # The runs of other people's kernels, which have no curve.
+            continue
         draw = drawing_for(result)
         if draw is None:
             continue

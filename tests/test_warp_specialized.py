@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import tilelang
+import tilelang.language as T
 from generated_kernels import const
 from grid_interpreter import run
 from kernels import CUTEDSL
@@ -155,3 +156,26 @@ def test_a_warp_specialised_kernel_compiles_to_a_cubin():
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
+
+
+def test_a_barrier_inside_the_pipelined_loop_itself_is_refused():
+    """The producers' loads would run ahead of it, and the consumers would wait at it for producers that wait for them."""
+
+    @T.prim_func
+    def pipelined(A: T.Tensor((64, 256), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(2, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                T.gemm(a, b, c)
+                T.sync_grid()
+            T.copy(c, C)
+
+    with pytest.raises(
+        gs.GridSyncLoweringError, match=r"'pipelined_kernel' has a T.sync_grid\(\) inside a loop whose loads .* T.Pipelined"
+    ):
+        tilelang.compile(pipelined, target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])

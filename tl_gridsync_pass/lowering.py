@@ -241,7 +241,9 @@ def _static_grid_size(bound: list[tuple[str, tir.Var, tir.PrimExpr]]) -> int:
     extents = [extent for axis, _, extent in bound if axis in _BLOCK_AXES]
     if not all(isinstance(extent, tir.IntImm) for extent in extents):
         return 0
-    return prod(int(extent) for extent in extents)
+    blocks = prod(int(extent) for extent in extents)
+    # No GPU holds a grid that 32 bits do not; the launch says so.
+    return blocks if blocks < 2**31 else 0
 
 
 def _block_sync() -> tir.Stmt:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from .errors import GridSyncLoweringError
 from .tvm_compat import TIR_NAMESPACE, tir, tvm
-from .verify.ir_facts import is_grid_barrier, op_name
+from .verify.ir_facts import is_asynchronous, is_grid_barrier, op_name
 
 SCOPE_ATTR = "kWarpSpecializationScope"
 
@@ -112,6 +112,12 @@ class _Rejoin:
             inside, other = other, inside
         else:
             condition = tir.Not(condition)
+        if _barrier_in_loop(inside) and _copies_ahead(other):
+            raise GridSyncLoweringError(
+                f"tl_gridsync: kernel {self.name!r} has a T.sync_grid() inside a loop whose loads TileLang gives to producer warps. They load "
+                "ahead of the barrier, which then orders nothing for them, and wait for consumers that wait at it. Move T.sync_grid() out of "
+                "the T.Pipelined loop, or compile with pass_configs={tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: True}."
+            )
         parts = self._segments(condition, inside)
         first = next((i for i, part in enumerate(parts) if isinstance(part, tir.IfThenElse) or _has_barrier(part)), len(parts))
         if first < len(parts) and isinstance(parts[first], tir.IfThenElse) and parts[first].condition.same_as(condition):
@@ -182,6 +188,27 @@ def _has_barrier(stmt: tir.Stmt | None) -> bool:
     found = []
     if stmt is not None:
         tir.stmt_functor.post_order_visit(stmt, lambda node: found.append(node) if is_grid_barrier(node) else None)
+    return bool(found)
+
+
+def _barrier_in_loop(stmt: tir.Stmt) -> bool:
+    """Whether a loop inside ``stmt`` holds a barrier."""
+    found = []
+
+    def visit(node: object) -> None:
+        if isinstance(node, (tir.For, tir.While)) and _has_barrier(node.body):
+            found.append(node)
+
+    tir.stmt_functor.post_order_visit(stmt, visit)
+    return bool(found)
+
+
+def _copies_ahead(stmt: tir.Stmt) -> bool:
+    """Whether ``stmt`` starts asynchronous copies or waits on the barriers that pace them."""
+    found = []
+    tir.stmt_functor.post_order_visit(
+        stmt, lambda node: found.append(node) if isinstance(node, tir.Call) and is_asynchronous(node) else None
+    )
     return bool(found)
 
 

@@ -89,8 +89,8 @@ _TIMEOUT = """
     from split_kernels import late_block
 
     passes = [gs.GridSyncPass(sys.argv[1], timeout_ms=200)]
-    kernel = tilelang.compile(late_block(4, True), target=CUTEDSL, execution_backend="cutedsl", passes=passes)
-    # Some seconds of block 0 alone.
+    kernel = tilelang.compile(late_block(4, False), target=CUTEDSL, execution_backend="cutedsl", passes=passes)
+    # Some seconds of block 0 alone; the others wait at once.
     kernel(torch.zeros(4, dtype=torch.int32, device="cuda"), 20_000_000)
     try:
         gs.synchronize()
