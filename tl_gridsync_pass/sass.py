@@ -198,7 +198,9 @@ class _ControlFlow:
         for start in [-1, *(i for i in range(len(self.code)) if _is_block_barrier(self.code[i]))]:
             stretch = self._until_block_barrier(self.after[start] if start >= 0 else [0])
             polls = [i for i in stretch if _is_strong(self.code[i], "LD") and i in self._reach(self.after[i], stretch)]
-            atomics = [i for i in stretch if _is_strong(self.code[i], "ATOM", "RED") and self._reach([i], stretch) & set(polls)]
+            # A compare-and-swap takes a place, of the launches or of a lock: an arrival adds.
+            adds = [i for i in stretch if _is_strong(self.code[i], "ATOM", "RED") and ".CAS" not in self.code[i].opcode]
+            atomics = [i for i in adds if self._reach([i], stretch) & set(polls)]
             if polls and atomics and not found & set(atomics):
                 found.update(atomics)
                 yield self._describe(start, stretch, atomics, polls)

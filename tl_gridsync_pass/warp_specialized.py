@@ -114,8 +114,8 @@ class _Rejoin:
             condition = tir.Not(condition)
         if _barrier_in_loop(inside) and _copies_ahead(other):
             raise GridSyncLoweringError(
-                f"tl_gridsync: kernel {self.name!r} has a T.sync_grid() inside a loop whose loads TileLang gives to producer warps. They load "
-                "ahead of the barrier, which then orders nothing for them, and wait for consumers that wait at it. Move T.sync_grid() out of "
+                f"tl_gridsync: kernel {self.name!r} has a T.sync_grid() inside a loop whose loads TileLang gives to producer warps. They "
+                "load ahead of the barrier, which then orders nothing for them, and wait for consumers that wait at it. Move it out of "
                 "the T.Pipelined loop, or compile with pass_configs={tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: True}."
             )
         parts = self._segments(condition, inside)
