@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import sys
-import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
@@ -29,6 +28,8 @@ from kernels import REPORT, message_passing
 from weakened import WEAKENINGS, weakened
 
 import tl_gridsync_pass as gs
+from tl_gridsync_pass.bench.barriers import this_gpu
+from tl_gridsync_pass.bench.timing import ended_within
 from tl_gridsync_pass.seams import offline
 
 ROUNDS = 20_000
@@ -78,7 +79,7 @@ class Stress:
     """Compiles, launches and counts."""
 
     def __init__(self, seed: int) -> None:
-        self.target = _target()
+        self.target = this_gpu(["cuda", "gpu", "cutedsl"])
         self.seed = seed
 
     def compile(self, configuration: Configuration) -> Any:
@@ -162,26 +163,8 @@ class Hang(RuntimeError):
 
 
 def _wait(configuration: Configuration) -> None:
-    errors: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            torch.cuda.synchronize()
-        except BaseException as error:
-            errors.append(error)
-
-    waiter = threading.Thread(target=wait, daemon=True)
-    waiter.start()
-    waiter.join(HANG_S)
-    if waiter.is_alive():
+    if not ended_within(torch.cuda.synchronize, HANG_S):
         raise Hang(f"{configuration.name}: not done after {HANG_S:.0f} s")
-    if errors:
-        raise errors[0]
-
-
-def _target() -> dict[str, Any]:
-    major, minor = torch.cuda.get_device_capability()
-    return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "keys": ["cuda", "gpu", "cutedsl"]}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -60,3 +61,12 @@ def test_it_times_every_barrier_on_every_shape(monkeypatch, arguments):
 def test_the_loop_has_one_barrier_in_its_body():
     source = tilelang.lower(barrier_loop(4, 64), target=CUTEDSL, passes=[]).kernel_source
     assert source.count("sync_grid()") == 1
+
+
+def test_a_wait_has_a_limit_and_hands_on_what_it_raises():
+    assert timing.ended_within(lambda: None, 10.0)
+    never = threading.Event()
+    assert not timing.ended_within(never.wait, 0.05)
+    never.set()
+    with pytest.raises(ZeroDivisionError):
+        timing.ended_within(lambda: 1 / 0, 10.0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import torch
+
+from tl_gridsync_pass.bench.timing import ended_within
 
 WAIT_S = 30.0
 
@@ -21,22 +21,9 @@ def synchronize(seconds: float = WAIT_S) -> None:
     global _hung_by
     if _hung_by is not None:
         pytest.fail(f"the GPU still runs a kernel that hung in an earlier test ({_hung_by})")
-    errors: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            torch.cuda.synchronize()
-        except BaseException as error:
-            errors.append(error)
-
-    waiter = threading.Thread(target=wait, daemon=True)
-    waiter.start()
-    waiter.join(seconds)
-    if waiter.is_alive():
+    if not ended_within(torch.cuda.synchronize, seconds):
         _hung_by = "see the first failure"
         pytest.fail(f"the GPU was not done after {seconds:.0f} s: the barrier hangs")
-    if errors:
-        raise errors[0]
 
 
 def gpu_is_hung() -> bool:

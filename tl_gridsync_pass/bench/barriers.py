@@ -12,13 +12,14 @@ import torch
 from ..lowering import GridSyncPass
 
 
-def _target(keys: list[str]) -> dict[str, Any]:
+def this_gpu(keys: list[str]) -> dict[str, Any]:
+    """The TileLang target with these keys for the current device."""
     major, minor = torch.cuda.get_device_capability()
     return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "keys": keys}
 
 
 def _cutedsl(func: Any, passes: list[GridSyncPass], pass_configs: Mapping[str, Any] | None) -> Any:
-    target = _target(["cuda", "gpu", "cutedsl"])
+    target = this_gpu(["cuda", "gpu", "cutedsl"])
     return tilelang.compile(func, target=target, execution_backend="cutedsl", passes=passes, pass_configs=dict(pass_configs or {}))
 
 
@@ -33,7 +34,7 @@ def compile_stock(func: Any, pass_configs: Mapping[str, Any] | None = None) -> A
 
 def compile_cooperative_groups(func: Any) -> Any:
     """TileLang's CUDA backend, which calls cooperative_groups::this_grid().sync()."""
-    return tilelang.compile(func, target=_target(["cuda", "gpu"]), passes=[])
+    return tilelang.compile(func, target=this_gpu(["cuda", "gpu"]), passes=[])
 
 
 @dataclass(frozen=True)

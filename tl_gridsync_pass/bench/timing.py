@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,9 +31,26 @@ def time_launches(kernel: Any, blocks: int, width: int, barriers: int, stores: i
 
 def finish(event: torch.cuda.Event, seconds: float = 60.0) -> None:
     """Wait for ``event``, but not for ever: a barrier that hangs ends the benchmark."""
-    waiter = threading.Thread(target=event.synchronize, daemon=True)
+    if not ended_within(event.synchronize, seconds):
+        print(f"no answer from the GPU in {seconds:.0f} s: a barrier hangs", flush=True)
+        os._exit(1)
+
+
+def ended_within(wait: Callable[[], object], seconds: float) -> bool:
+    """Whether ``wait()`` returned in that time; what it raised is raised here. One that did not goes on in its own thread."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            wait()
+        except BaseException as error:
+            errors.append(error)
+
+    waiter = threading.Thread(target=run, daemon=True)
     waiter.start()
     waiter.join(seconds)
     if waiter.is_alive():
-        print(f"no answer from the GPU in {seconds:.0f} s: a barrier hangs", flush=True)
-        os._exit(1)
+        return False
+    if errors:
+        raise errors[0]
+    return True
