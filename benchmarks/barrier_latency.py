@@ -24,18 +24,21 @@ from rich.console import Console
 from rich.progress import track
 
 from tl_gridsync_pass.bench.barrier_loop import barrier_loop, width_of
-from tl_gridsync_pass.bench.barriers import BARRIERS, compile_stock
+from tl_gridsync_pass.bench.barriers import BARRIERS, compile_stock, compile_with_pass
 from tl_gridsync_pass.bench.tables import table
 from tl_gridsync_pass.bench.timing import time_launches
 
 HEADLINE = [(2, 64), (132, 128), (132, (32, 8)), (132, 1024), (264, 256), (528, 256), (1056, 128), (2112, 128), (2112, 32)]
+WATCHDOG_MS = 2000
 SWEEP_BLOCKS = [1, 2, 4, 8, 16, 33, 66, 100, 132, 198, 264, 330, 396, 528, 660, 792, 1056, 1320, 1584, 2112, 4224]
 SWEEP_THREADS = [32, 128, 256, 1024]
 
 
 def measure_headline(args: argparse.Namespace) -> list[dict[str, Any]]:
-    plan = [(b.name, b.compile, blocks, threads) for blocks, threads in HEADLINE for b in BARRIERS]
-    plan += [("upstream shape", compile_stock, blocks, threads) for blocks, threads in HEADLINE]
+    barriers = [(b.name, b.compile) for b in BARRIERS]
+    barriers += [("upstream shape", compile_stock), ("pass with watchdog", compile_with_watchdog)]
+    # Those of one grid after one another, so that whatever drifts hits all of them.
+    plan = [(name, compile_, blocks, threads) for blocks, threads in HEADLINE for name, compile_ in barriers]
     kernels = compile_all([(compile_, blocks, threads) for _, compile_, blocks, threads in plan])
     rows = []
     for (name, _, blocks, threads), kernel in track(list(zip(plan, kernels, strict=True)), "measuring"):
@@ -55,6 +58,10 @@ def measure_sweep(args: argparse.Namespace) -> list[dict[str, Any]]:
             if blocks <= resident:
                 rows += measure(barrier.name, kernel, blocks, threads, False, args)
     return rows
+
+
+def compile_with_watchdog(func: Any) -> Any:
+    return compile_with_pass(func, timeout_ms=WATCHDOG_MS)
 
 
 def compile_all(plan: list[tuple[Any, int | None, Any]]) -> list[Any]:

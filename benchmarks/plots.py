@@ -26,6 +26,7 @@ COLOURS = {
     "cooperative groups": "#e69f00",
     "stock": "#d55e00",
     "upstream shape": "#999999",
+    "pass with watchdog": "#000000",
     "separate": "#009e73",
     "separate, graph": "#cc79a7",
 }

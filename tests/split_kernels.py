@@ -63,7 +63,7 @@ def dynamic_split(threads: int = 64):
 def late_block(blocks: int, split: bool):
     """Block 0 works before it arrives; the others work as long between the phases, or after them where not ``split``.
 
-    Shape: ``own`` is int32[blocks]. ``steps`` counts dependent loads and stores of one thread, about 0.6 us each.
+    Shape: ``own`` is int32[blocks]. ``steps`` counts dependent multiplications of one thread, some nanoseconds each.
     """
 
     @T.prim_func

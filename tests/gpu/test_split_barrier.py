@@ -71,8 +71,10 @@ def test_work_between_the_phases_overlaps_the_wait(state):
         samples = []
         for _ in range(6):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            # Keeps the device busy until the launch is queued, whose time on the host would be in the sample otherwise.
+            torch.cuda._sleep(500_000)
             start.record()
-            kernel(own, 20000)
+            kernel(own, 200_000)
             end.record()
             bounded.synchronize()
             samples.append(start.elapsed_time(end))
@@ -90,8 +92,8 @@ _TIMEOUT = """
 
     passes = [gs.GridSyncPass(sys.argv[1], timeout_ms=200)]
     kernel = tilelang.compile(late_block(4, False), target=CUTEDSL, execution_backend="cutedsl", passes=passes)
-    # Some seconds of block 0 alone; the others wait at once.
-    kernel(torch.zeros(4, dtype=torch.int32, device="cuda"), 20_000_000)
+    # More than a second of block 0 alone, at some nanoseconds a multiplication; the others wait at once.
+    kernel(torch.zeros(4, dtype=torch.int32, device="cuda"), 400_000_000)
     try:
         gs.synchronize()
     except gs.GridSyncTimeoutError as error:

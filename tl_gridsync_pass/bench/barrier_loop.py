@@ -6,11 +6,11 @@ import tilelang.language as T
 
 
 def barrier_loop(blocks: int | None, threads: int | tuple[int, ...]):
-    """``barriers`` grid barriers in one launch, with ``stores`` stores of every thread before each of them.
+    """``barriers`` grid barriers in one launch, with a store of every thread before each where ``stores`` is not 0.
 
-    Both are run-time values, and the loop over the stores also keeps compilers from unrolling the outer one
-    into more code than the instruction cache holds, which no loop with work in it would be. Shapes:
-    ``data`` is int32[blocks, threads in a block]. ``blocks=None`` makes the grid's size a run-time value too.
+    Both are run-time values. The loop takes few registers a thread, so that grids of as many blocks as a
+    multiprocessor has room for are resident. Shapes: ``data`` is int32[blocks, threads in a block].
+    ``blocks=None`` makes the grid's size a run-time value too.
     """
     width = width_of(threads)
     rows = T.dynamic("rows") if blocks is None else blocks
@@ -21,8 +21,8 @@ def barrier_loop(blocks: int | None, threads: int | tuple[int, ...]):
             tx = T.get_thread_binding(0)
             ty = T.get_thread_binding(1)
             for i in T.serial(barriers):
-                for j in T.serial(stores):
-                    data[bx, ((tx + 32 * ty if width != threads else tx) + j) % width] = i
+                if stores > 0:
+                    data[bx, tx + 32 * ty if width != threads else tx] = i
                 T.sync_grid()
             if tx == 0:
                 data[bx, 0] = barriers

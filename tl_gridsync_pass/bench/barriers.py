@@ -23,8 +23,8 @@ def _cutedsl(func: Any, passes: list[GridSyncPass], pass_configs: Mapping[str, A
     return tilelang.compile(func, target=target, execution_backend="cutedsl", passes=passes, pass_configs=dict(pass_configs or {}))
 
 
-def compile_with_pass(func: Any, state: str = "launch", pass_configs: Mapping[str, Any] | None = None) -> Any:
-    return _cutedsl(func, [GridSyncPass(state)], pass_configs)
+def compile_with_pass(func: Any, state: str = "launch", pass_configs: Mapping[str, Any] | None = None, timeout_ms: int = 0) -> Any:
+    return _cutedsl(func, [GridSyncPass(state, timeout_ms=timeout_ms)], pass_configs)
 
 
 def compile_stock(func: Any, pass_configs: Mapping[str, Any] | None = None) -> Any:
