@@ -11,6 +11,7 @@ import json
 import logging
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,8 @@ RIGHT = [3, 3]
 
 # What one layout may take on the GPU, compiling included; a barrier that hangs is ended then.
 LAYOUT_LIMIT_S = 60
+# Processes that run at once.
+AT_ONCE = 4
 
 Threads = int | tuple[int, ...]
 
@@ -66,9 +69,12 @@ class DeviceCode:
 def run_on_gpu() -> list[Handoffs]:
     """Launch the handoff with every block shape, stock and with the pass, each in a process of its own.
 
-    A process that is not done in ``LAYOUT_LIMIT_S`` seconds is killed and counts as a hang.
+    A process that is not done in ``LAYOUT_LIMIT_S`` seconds is killed and counts as a hang. Some run at once,
+    since nearly all of their time is import and compilation.
     """
-    return [Handoffs(threads, _run_in_process(threads, stock=True), _run_in_process(threads, stock=False)) for threads in LAYOUTS]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        runs = {(threads, stock): pool.submit(_run_in_process, threads, stock) for threads in LAYOUTS for stock in (True, False)}
+        return [Handoffs(threads, runs[threads, True].result(), runs[threads, False].result()) for threads in LAYOUTS]
 
 
 def compile_offline() -> list[DeviceCode]:
