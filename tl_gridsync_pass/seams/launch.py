@@ -73,7 +73,7 @@ def _convert_torch_func(wrapped, instance, args, kwargs):
             return launch(*ins, stream=stream)
         # CuTe DSL's launcher has exception classes of its own.
         except Exception as error:
-            explained = _explained(instance, ins, error)
+            explained = _explained(instance, ins, stream)
             if explained is None:
                 raise
             raise explained from error
@@ -104,8 +104,9 @@ def max_coresident_blocks(kernel: Any, *args: Any, device: int | None = None) ->
     Returns
     -------
     int
-        Blocks on the whole device, by the driver's occupancy of the real cubin. For a kernel with several
-        launches, the smallest.
+        Blocks on all multiprocessors that a launch on torch's current stream may use (fewer than the device
+        has under an MPS limit, and on a stream of a green context), by the driver's occupancy of the real
+        cubin. For a kernel with several launches, the smallest.
 
     Raises
     ------
@@ -118,7 +119,8 @@ def max_coresident_blocks(kernel: Any, *args: Any, device: int | None = None) ->
         device = _current_device() if device < 0 else device
     cubin = _cubin(adapter, args)
     shapes = launch_shapes(_module_source(adapter), _launch_arguments(adapter, args))
-    return min(occupancy(cubin, shape, device).blocks for shape in shapes)
+    stream = _current_stream_handle(device)
+    return min(occupancy(cubin, shape, device, stream).blocks for shape in shapes)
 
 
 def synchronize(device: int | None = None) -> None:
@@ -162,15 +164,15 @@ def _timeout_message(adapter: Any, device: int, report: dict[str, int]) -> str:
     )
 
 
-def _explained(adapter: Any, ins: tuple[Any, ...], error: Exception) -> GridSyncError | None:
-    """The error of this package that says what ``error`` means, or None where it is not about a barrier."""
+def _explained(adapter: Any, ins: tuple[Any, ...], stream: int | None) -> GridSyncError | None:
+    """The error of this package that says why a launch on ``stream`` failed, or None where it is not about a barrier."""
     device = _device_of(ins)
     if device < 0:
         return None
     try:
         _raise_on_report()
         for shape in launch_shapes(_module_source(adapter), _launch_arguments(adapter, ins)):
-            limit = occupancy(_cubin(adapter, ins), shape, device)
+            limit = occupancy(_cubin(adapter, ins), shape, device, stream or 0)
             if shape.blocks > limit.blocks:
                 return GridResidencyError(explain(shape, limit))
     except GridSyncTimeoutError as timeout:

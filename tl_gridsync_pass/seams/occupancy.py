@@ -41,8 +41,11 @@ class Occupancy:
         return self.blocks_per_multiprocessor * self.multiprocessors
 
 
-def occupancy(cubin: Path, shape: LaunchShape, device: int) -> Occupancy:
+def occupancy(cubin: Path, shape: LaunchShape, device: int, stream: int = 0) -> Occupancy:
     """Ask the driver; needs a CUDA context, and makes the device's primary one current while it asks.
+
+    ``stream`` is the handle of the stream to launch on: one of a green context has that context's
+    multiprocessors only.
 
     Raises
     ------
@@ -57,7 +60,7 @@ def occupancy(cubin: Path, shape: LaunchShape, device: int) -> Occupancy:
         module = _checked(driver.cuModuleLoadData(cubin.read_bytes()))
         try:
             function = _find(driver, module, shape.kernel)
-            return _ask(driver, function, shape, device)
+            return _ask(driver, function, shape, device, stream)
         finally:
             _checked(driver.cuModuleUnload(module))
     finally:
@@ -65,7 +68,7 @@ def occupancy(cubin: Path, shape: LaunchShape, device: int) -> Occupancy:
         _checked(driver.cuDevicePrimaryCtxRelease(device))
 
 
-def _ask(driver: Any, function: Any, shape: LaunchShape, device: int) -> Occupancy:
+def _ask(driver: Any, function: Any, shape: LaunchShape, device: int, stream: int) -> Occupancy:
     attribute, of_device = driver.CUfunction_attribute, driver.CUdevice_attribute
     if shape.shared_bytes:
         limit = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -77,7 +80,7 @@ def _ask(driver: Any, function: Any, shape: LaunchShape, device: int) -> Occupan
 
     return Occupancy(
         blocks_per_multiprocessor=per_multiprocessor,
-        multiprocessors=_usable_multiprocessors(driver, device_limit("MULTIPROCESSOR_COUNT")),
+        multiprocessors=_usable_multiprocessors(driver, device_limit("MULTIPROCESSOR_COUNT"), stream),
         registers=_checked(driver.cuFuncGetAttribute(attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function)),
         static_shared_bytes=_checked(driver.cuFuncGetAttribute(attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function)),
         registers_per_multiprocessor=device_limit("MAX_REGISTERS_PER_MULTIPROCESSOR"),
@@ -87,9 +90,12 @@ def _ask(driver: Any, function: Any, shape: LaunchShape, device: int) -> Occupan
     )
 
 
-def _usable_multiprocessors(driver: Any, count: int) -> int:
-    """The multiprocessors of the current context, where the driver tells; else all of the device."""
+def _usable_multiprocessors(driver: Any, count: int, stream: int) -> int:
+    """The multiprocessors of the stream's green context or else of the current context, where the driver tells; else all."""
     kind = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
+    status, green = driver.cuStreamGetGreenCtx(stream) if stream else (driver.CUresult.CUDA_SUCCESS, None)
+    if status == driver.CUresult.CUDA_SUCCESS and green is not None and int(green):
+        return _checked(driver.cuGreenCtxGetDevResource(green, kind)).sm.smCount
     status, resource = driver.cuCtxGetDevResource(_checked(driver.cuCtxGetCurrent()), kind)
     return resource.sm.smCount if status == driver.CUresult.CUDA_SUCCESS else count
 
