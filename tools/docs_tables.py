@@ -53,9 +53,15 @@ def headline_table(data: dict[str, Any]) -> str:
     lines = [f"| blocks × threads | stores before it | {' | '.join(barriers)} |", "| --- | --- |" + " ---: |" * len(barriers)]
     for (shape, dirty), of in medians.items():
         fastest = min(of.values())
-        cells = [f"**{ns:.0f}**" if ns == fastest else f"{ns:.0f}" for ns in (of[barrier] for barrier in barriers)]
+        cells = [_cell(of.get(barrier), fastest) for barrier in barriers]
         lines.append(f"| {shape} | {'one a thread' if dirty else 'none'} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _cell(ns: float | None, fastest: float) -> str:
+    if ns is None:
+        return "not resident"
+    return f"**{ns:.0f}**" if ns == fastest else f"{ns:.0f}"
 
 
 def launch_overhead() -> str:

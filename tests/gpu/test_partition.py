@@ -88,9 +88,10 @@ def mps(tmp_path):
     control = shutil.which("nvidia-cuda-mps-control")
     if control is None:
         pytest.skip("needs nvidia-cuda-mps-control")
-    environment = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "pipe"), "CUDA_MPS_LOG_DIRECTORY": str(tmp_path / "log")}
-    for folder in environment.values():
-        os.mkdir(folder)
+    folders = {"CUDA_MPS_PIPE_DIRECTORY": tmp_path / "pipe", "CUDA_MPS_LOG_DIRECTORY": tmp_path / "log"}
+    for folder in folders.values():
+        folder.mkdir()
+    environment = {name: str(folder) for name, folder in folders.items()}
     subprocess.run([control, "-d"], env={**os.environ, **environment}, check=True, timeout=30)
     try:
         yield environment
