@@ -396,14 +396,9 @@ FIRST_STRIPED_WORD = Ptx(
 """,
 )
 
-# Blocks go to the stripes in turn. Each stripe counts as the driver's word does, with its own first block
-# and its own number of blocks, but its generation has two bits, 30 and 31, and bits 0 to 29 count. One bit
-# is not enough: once all stripes have flipped, the blocks of one of them may arrive at the next barrier and
-# flip it again while a block of another stripe has yet to poll it, and that block would then read the
-# generation that it waits to end. Further ahead than that no stripe gets, since the barrier after the next
-# one needs that block, too; so of four generations a waiting block can meet three.
-STRIPE_OFFSET = Ptx(
-    output="stripe_offset",
+BLOCK_INDEX = Ptx(
+    output="block_index",
+    pure=True,
     text="""
 {
     .reg .b32 %x, %y, %z, %nx, %ny;
@@ -415,9 +410,25 @@ STRIPE_OFFSET = Ptx(
     mul.lo.u32 %z, %z, %ny;
     add.u32 %y, %y, %z;
     mul.lo.u32 %y, %y, %nx;
-    add.u32 %x, %x, %y;
-    and.b32 %x, %x, 3;
-    shl.b32 $0, %x, 12;
+    add.u32 $0, %x, %y;
+}
+""",
+)
+
+# Blocks go to the stripes in turn. Each stripe counts as the driver's word does, with its own first block
+# and its own number of blocks, but its generation has two bits, 30 and 31, and bits 0 to 29 count. One bit
+# is not enough: once all stripes have flipped, the blocks of one of them may arrive at the next barrier and
+# flip it again while a block of another stripe has yet to poll it, and that block would then read the
+# generation that it waits to end. Further ahead than that no stripe gets, since the barrier after the next
+# one needs that block, too; so of four generations a waiting block can meet three.
+STRIPE_OFFSET = Ptx(
+    output="stripe_offset",
+    inputs=("block_index",),
+    text="""
+{
+    .reg .b32 %stripe;
+    and.b32 %stripe, $1, 3;
+    shl.b32 $0, %stripe, 12;
 }
 """,
 )
@@ -438,24 +449,14 @@ STRIPE_SIZE = Ptx(
 
 STRIPE_ADDEND = Ptx(
     output="stripe_addend",
-    inputs=("stripe_blocks",),
+    inputs=("block_index", "stripe_blocks"),
     text="""
 {
-    .reg .b32 %x, %y, %z;
-    .reg .b32 %nx, %ny;
+    .reg .b32 %addend;
     .reg .pred %first;
-    mov.u32 %x, %ctaid.x;
-    mov.u32 %y, %ctaid.y;
-    mov.u32 %z, %ctaid.z;
-    mov.u32 %nx, %nctaid.x;
-    mov.u32 %ny, %nctaid.y;
-    mul.lo.u32 %z, %z, %ny;
-    add.u32 %y, %y, %z;
-    mul.lo.u32 %y, %y, %nx;
-    add.u32 %x, %x, %y;
-    setp.lt.u32 %first, %x, 4;
-    sub.u32 %x, 0x40000001, $1;
-    selp.b32 $0, %x, 1, %first;
+    setp.lt.u32 %first, $1, 4;
+    sub.u32 %addend, 0x40000001, $2;
+    selp.b32 $0, %addend, 1, %first;
 }
 """,
 )
@@ -601,7 +602,17 @@ NEXT_GENERATION_STRIPED = Ptx(
 )
 
 _ENTRY = (WORKSPACE, FIRST_WORD, FIRST_GENERATION, ADDEND)
-_STRIPED_ENTRY = (WORKSPACE, CLAIM_STRIPES, STRIPE_OFFSET, FIRST_STRIPED_WORD, FIRST_GENERATION, STRIPE_SIZE, STRIPE_ADDEND, ADDEND)
+_STRIPED_ENTRY = (
+    WORKSPACE,
+    CLAIM_STRIPES,
+    BLOCK_INDEX,
+    STRIPE_OFFSET,
+    FIRST_STRIPED_WORD,
+    FIRST_GENERATION,
+    STRIPE_SIZE,
+    STRIPE_ADDEND,
+    ADDEND,
+)
 _SETUP = (WORKSPACE, WORD)
 # Arrivals without a result and a short fixed pause: the fastest up to a few blocks per multiprocessor.
 LAUNCH = Protocol("launch", _ENTRY, _SETUP, ARRIVE, PACE, WAIT, BOUNDED_WAIT, NEXT_GENERATION)

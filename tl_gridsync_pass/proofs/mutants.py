@@ -185,7 +185,7 @@ def _striped() -> Iterator[Mutant]:
     def of(name: str, protocol: Protocol) -> Mutant:
         return Mutant(f"{p.name}: {name}", Harness(protocol))
 
-    yield of("no stripe has a first block", _exchanged(p, STRIPE_ADDEND, edited(STRIPE_ADDEND, "%first, %x, 4", "%first, %x, 0")))
+    yield of("no stripe has a first block", _exchanged(p, STRIPE_ADDEND, edited(STRIPE_ADDEND, "%first, $1, 4", "%first, $1, 0")))
     yield of("stripes counted one block short", _exchanged(p, STRIPE_SIZE, edited(STRIPE_SIZE, "sub.u32 %size, 3,", "sub.u32 %size, 2,")))
     yield of("one stripe is not waited for", replace(p, wait=edited(p.wait, "    min.u32 %c, %c, %d;\n", "")))
     yield of("any stripe opens the barrier", replace(p, wait=edited(p.wait, "min.u32 %a, %a, %c", "max.u32 %a, %a, %c")))

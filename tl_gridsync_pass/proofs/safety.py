@@ -93,9 +93,9 @@ def with_two_stripes(protocol: Protocol = LAUNCH_STRIPED, slots: int = _SLOTS) -
         )
 
     changed = {
-        STRIPE_OFFSET: two(STRIPE_OFFSET, ("and.b32 %x, %x, 3", "and.b32 %x, %x, 1")),
+        STRIPE_OFFSET: two(STRIPE_OFFSET, ("and.b32 %stripe, $1, 3", "and.b32 %stripe, $1, 1")),
         STRIPE_SIZE: two(STRIPE_SIZE, ("%size, 3, %size", "%size, 1, %size"), ("%size, 2;", "%size, 1;")),
-        STRIPE_ADDEND: two(STRIPE_ADDEND, ("%first, %x, 4", "%first, %x, 2")),
+        STRIPE_ADDEND: two(STRIPE_ADDEND, ("%first, $1, 4", "%first, $1, 2")),
         CLAIM_STRIPES: two(CLAIM_STRIPES, ("%slot, %slot, 127", f"%slot, %slot, {slots - 1}"), ("%left, 128", f"%left, {slots}")),
     }
     return replace(
