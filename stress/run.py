@@ -28,9 +28,9 @@ from kernels import REPORT, message_passing
 from weakened import WEAKENINGS, weakened
 
 import tl_gridsync_pass as gs
-from tl_gridsync_pass.bench.barriers import this_gpu
 from tl_gridsync_pass.bench.timing import ended_within
 from tl_gridsync_pass.seams import offline
+from tl_gridsync_pass.seams.target import cutedsl_target
 
 ROUNDS = 20_000
 # A launch that has not ended by then hangs.
@@ -79,7 +79,7 @@ class Stress:
     """Compiles, launches and counts."""
 
     def __init__(self, seed: int) -> None:
-        self.target = this_gpu(["cuda", "gpu", "cutedsl"])
+        self.target = cutedsl_target()
         self.seed = seed
 
     def compile(self, configuration: Configuration) -> Any:

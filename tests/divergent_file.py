@@ -3,6 +3,8 @@
 import tilelang
 import tilelang.language as T
 
+print("a user's file may print while it is imported")
+
 
 @T.prim_func
 def hangs(A: T.Tensor((64,), "int32"), n: T.int32):

@@ -28,7 +28,7 @@ def test_text_names_the_findings_and_what_was_not_checked():
     assert "error[grid-divergent]" in result.stdout
     assert f"--> {FILE}:{line_of('T.sync_grid()')}" in result.stdout
     assert "2 kernels checked: 1 error, 0 warnings, 0 hints" in result.stdout
-    assert "not checked: needs_a_size: it takes size; give them as --kernel 'needs_a_size(...)'" in result.stderr
+    assert "not checked: needs_a_size: needs arguments: size; give them as --kernel 'needs_a_size(...)'" in result.stderr
 
 
 def test_a_kernel_is_named_with_its_arguments():
@@ -46,7 +46,7 @@ def test_strict_fails_for_a_warning():
 def test_strict_fails_for_a_kernel_that_was_not_checked():
     result = check("--kernel", "fine()", "--kernel", "needs_a_size()", "--strict")
     assert result.exit_code == 1
-    assert "not checked: needs_a_size(): making it failed: TypeError" in result.stderr
+    assert "not checked: needs_a_size(): cannot be built: TypeError" in result.stderr
 
 
 def test_json_holds_every_kernel():

@@ -126,3 +126,12 @@ def test_bad_target(tmp_path, monkeypatch, target, message):
 def test_kernel_that_does_not_compile():
     done = run(f"{FILE}:no_barrier", "--arch", "sm_1")
     assert done.exit_code == 1 and "kernel 'no_barrier' does not compile for sm_1" in " ".join(done.stderr.split())
+
+
+def test_kernel_that_cannot_be_built_is_no_clean_bill(tmp_path):
+    file = tmp_path / "unbuildable_file.py"
+    file.write_text("import tilelang\n\n@tilelang.jit\ndef broken(width=8):\n    return width // 0\n")
+    done = run(file, "--json")
+    report = json.loads(done.stdout)
+    assert done.exit_code == 1 and report["kernels"] == []
+    assert report["skipped"]["broken"].startswith("cannot be built: ZeroDivisionError")

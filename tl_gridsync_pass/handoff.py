@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import tilelang.language as T
 
-from .tvm_compat import tvm
+from .seams.target import cutedsl_target
 
-# Written out, so that it means the same with and without a GPU. A Target object and not the dictionary,
-# which TileLang takes since 0.1.10 only.
-CUTEDSL_TARGET = tvm.target.Target({"kind": "cuda", "arch": "sm_90a", "keys": ["cuda", "gpu", "cutedsl"]})
+# With the architecture written out, so that it means the same with and without a GPU.
+CUTEDSL_TARGET = cutedsl_target("sm_90a")
 
 # Block shapes with one leader by threadIdx.x alone, and with several.
 LAYOUTS: tuple[int | tuple[int, ...], ...] = (32, (32, 2), (32, 1, 2), (16, 2, 2))

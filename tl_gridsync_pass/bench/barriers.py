@@ -7,20 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import tilelang
-import torch
 
 from ..lowering import GridSyncPass
-
-
-def this_gpu(keys: list[str]) -> dict[str, Any]:
-    """The TileLang target with these keys for the current device."""
-    major, minor = torch.cuda.get_device_capability()
-    return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "keys": keys}
+from ..seams.target import cuda_target, cutedsl_target
 
 
 def _cutedsl(func: Any, passes: list[GridSyncPass], pass_configs: Mapping[str, Any] | None) -> Any:
-    target = this_gpu(["cuda", "gpu", "cutedsl"])
-    return tilelang.compile(func, target=target, execution_backend="cutedsl", passes=passes, pass_configs=dict(pass_configs or {}))
+    configs = dict(pass_configs or {})
+    return tilelang.compile(func, target=cutedsl_target(), execution_backend="cutedsl", passes=passes, pass_configs=configs)
 
 
 def compile_with_pass(func: Any, state: str = "launch", pass_configs: Mapping[str, Any] | None = None, timeout_ms: int = 0) -> Any:
@@ -34,7 +28,7 @@ def compile_stock(func: Any, pass_configs: Mapping[str, Any] | None = None) -> A
 
 def compile_cooperative_groups(func: Any) -> Any:
     """TileLang's CUDA backend, which calls cooperative_groups::this_grid().sync()."""
-    return tilelang.compile(func, target=this_gpu(["cuda", "gpu"]), passes=[])
+    return tilelang.compile(func, target=cuda_target(), passes=[])
 
 
 @dataclass(frozen=True)

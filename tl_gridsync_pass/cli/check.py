@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import click
 
 import tl_gridsync_pass
 
-from ..errors import GridSyncError
 from ..options import PREFIX
 from ..seams.device_ir import device_module
+from ..seams.kernel_files import FileKernel, SkippedKernel, kernels_of
+from ..seams.target import cutedsl_target
+from ..tvm_compat import tvm
 from ..verify import Diagnostic, Severity, find
 from ..verify.report import to_json, to_sarif
 from ..warp_specialized import rejoin
-from .kernel_file import Kernel, from_calls, kernels, load
+from .output import reported_errors
 
 
 @click.command("check")
@@ -42,24 +45,11 @@ def command(file: Path, calls: tuple[str, ...], arch: str, as_json: bool, as_sar
     if as_json and as_sarif:
         raise click.UsageError("give --json or --sarif, not both")
     path = file.resolve()
-    try:
-        module = load(path)
-        wanted = list(from_calls(module, calls)) if calls else list(kernels(module))
-    except GridSyncError as error:
-        raise click.ClickException(str(error)) from error
-    except Exception as error:
-        raise click.ClickException(f"importing {file} failed: {type(error).__name__}: {error}") from error
-
-    target = {"kind": "cuda", "arch": arch, "keys": ["cuda", "gpu", "cutedsl"]}
-    checked: list[tuple[Kernel, list[Diagnostic]]] = []
-    skipped: list[tuple[Kernel, str]] = []
-    for kernel in wanted:
-        try:
-            found = _check(kernel, target)
-        except Exception as error:
-            skipped.append((kernel, f"lowering it failed: {type(error).__name__}: {error}"))
-        else:
-            (skipped.append((kernel, kernel.problem)) if found is None else checked.append((kernel, found)))
+    # TileLang logs to standard output, and the file may print.
+    with reported_errors(), redirect_stdout(sys.stderr):
+        kernels, skipped = kernels_of(path, calls=calls)
+        checked, not_lowered = _checked(kernels, cutedsl_target(arch))
+    skipped += not_lowered
 
     diagnostics = [d for _, found in checked for d in found]
     if as_sarif:
@@ -69,16 +59,24 @@ def command(file: Path, calls: tuple[str, ...], arch: str, as_json: bool, as_sar
     else:
         _print(checked)
     if not as_json:
-        for kernel, why in skipped:
-            click.echo(f"not checked: {kernel.name}: {why}", err=True)
+        for kernel in skipped:
+            click.echo(f"not checked: {kernel.name}: {_reason(kernel)}", err=True)
     sys.exit(_status(diagnostics, checked, skipped, strict, file))
 
 
-def _check(kernel: Kernel, target: dict[str, Any]) -> list[Diagnostic] | None:
-    if kernel.func is None:
-        return None
-    configs = {k: v for k, v in kernel.pass_configs.items() if not str(k).startswith(PREFIX)}
-    return find(rejoin(device_module(kernel.func, target, configs)))
+def _checked(kernels: list[FileKernel], target: tvm.target.Target) -> tuple[list[tuple[FileKernel, list[Diagnostic]]], list[SkippedKernel]]:
+    checked, skipped = [], []
+    for kernel in kernels:
+        configs = {key: value for key, value in kernel.pass_configs.items() if not str(key).startswith(PREFIX)}
+        try:
+            checked.append((kernel, find(rejoin(device_module(kernel.func, target, configs)))))
+        except Exception as error:
+            skipped.append(SkippedKernel(kernel.name, f"lowering it failed: {type(error).__name__}: {error}"))
+    return checked, skipped
+
+
+def _reason(kernel: SkippedKernel) -> str:
+    return f"{kernel.reason}; give them as --kernel '{kernel.name}(...)'" if kernel.missing else kernel.reason
 
 
 def _status(diagnostics, checked, skipped, strict: bool, file: Path) -> int:
@@ -90,7 +88,7 @@ def _status(diagnostics, checked, skipped, strict: bool, file: Path) -> int:
     return int(any(d.severity in failing for d in diagnostics) or (strict and bool(skipped)))
 
 
-def _print(checked: list[tuple[Kernel, list[Diagnostic]]]) -> None:
+def _print(checked: list[tuple[FileKernel, list[Diagnostic]]]) -> None:
     colours = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.HINT: "cyan"}
     for _, found in checked:
         for diagnostic in found:
@@ -105,7 +103,7 @@ def _json(path: Path, checked, skipped) -> dict[str, Any]:
     return {
         "file": str(path),
         "kernels": [{"name": kernel.name, "findings": [to_json(d) for d in found]} for kernel, found in checked],
-        "not_checked": [{"name": kernel.name, "reason": why} for kernel, why in skipped],
+        "not_checked": [{"name": kernel.name, "reason": _reason(kernel)} for kernel in skipped],
     }
 
 

@@ -6,7 +6,7 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.table import Table
 
 from ..inspection import BarrierVerdict, KernelVerdict, inspect_cubin
 from .output import console, json_option, print_json, reported_errors, require_attached
+
+if TYPE_CHECKING:
+    from ..seams.kernel_files import SkippedKernel
 
 _COUNTERS = {"workspace": "the launch's own workspace", "module": "global variable of the module", "other": "cannot tell"}
 
@@ -30,7 +33,7 @@ def command(context: click.Context, target: str, arch: str, as_json: bool) -> No
     that can be called without arguments. They are compiled as a program would compile them here, so with
     the pass where the file or TL_GRIDSYNC_PASS asks for it. No GPU is needed.
 
-    Exit status 0 when no barrier is affected, 1 when one is or may be, 2 for bad usage.
+    Exit status 0 when no barrier is affected, 1 when one is or may be or a kernel cannot be built, 2 for bad usage.
     """
     # TileLang logs to standard output, and the file may print.
     with reported_errors(), redirect_stdout(sys.stderr):
@@ -39,23 +42,24 @@ def command(context: click.Context, target: str, arch: str, as_json: bool) -> No
         print_json(_as_data(inspected, skipped))
     else:
         _show(console(), inspected, skipped)
-    context.exit(1 if any(kernel.affected is not False for _, kernel in inspected) else 0)
+    doubtful = any(kernel.affected is not False for _, kernel in inspected) or any(not kernel.missing for kernel in skipped)
+    context.exit(1 if doubtful else 0)
 
 
-def _inspected(target: str, arch: str) -> tuple[list[tuple[str, KernelVerdict]], dict[str, str]]:
-    """Each kernel with where it comes from, and the kernels that were left out with the reason."""
+def _inspected(target: str, arch: str) -> tuple[list[tuple[str, KernelVerdict]], list[SkippedKernel]]:
+    """Each kernel with where it comes from, and the kernels that were left out."""
     if Path(target).is_file() and not target.endswith(".py"):
-        return [(target, kernel) for kernel in inspect_cubin(Path(target))], {}
+        return [(target, kernel) for kernel in inspect_cubin(Path(target))], []
     require_attached()
     from ..seams.kernel_files import cubin_of, kernels_of
 
     path, _, name = target.partition(".py:")
     found, skipped = kernels_of(Path(f"{path}.py" if name else target), name or None)
     inspected = [(kernel.name, verdict) for kernel in found for verdict in inspect_cubin(cubin_of(kernel, arch))]
-    return inspected, {kernel.name: kernel.reason for kernel in skipped}
+    return inspected, skipped
 
 
-def _as_data(inspected: list[tuple[str, KernelVerdict]], skipped: dict[str, str]) -> dict[str, Any]:
+def _as_data(inspected: list[tuple[str, KernelVerdict]], skipped: list[SkippedKernel]) -> dict[str, Any]:
     return {
         "kernels": [
             {
@@ -67,19 +71,19 @@ def _as_data(inspected: list[tuple[str, KernelVerdict]], skipped: dict[str, str]
             }
             for origin, kernel in inspected
         ],
-        "skipped": skipped,
+        "skipped": {kernel.name: kernel.reason for kernel in skipped},
     }
 
 
-def _show(out: Console, inspected: list[tuple[str, KernelVerdict]], skipped: dict[str, str]) -> None:
+def _show(out: Console, inspected: list[tuple[str, KernelVerdict]], skipped: list[SkippedKernel]) -> None:
     for origin, kernel in inspected:
         block = f", block {kernel.block}" if kernel.block else ""
         out.print(f"[bold]{origin}[/]{block}: {_coloured(kernel.affected)}" if kernel.barriers else f"[bold]{origin}[/]: no grid barrier")
         for verdict in kernel.barriers:
             out.print(_table(verdict))
         out.print()
-    for name, reason in skipped.items():
-        out.print(f"[bold]{name}[/]: skipped, {reason}")
+    for left_out in skipped:
+        out.print(f"[bold]{left_out.name}[/]: skipped, {left_out.reason}")
     if not inspected and not skipped:
         out.print("no kernels found")
 

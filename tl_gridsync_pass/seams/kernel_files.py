@@ -1,13 +1,16 @@
 """Finds the kernels of a Python file and compiles them, with no GPU needed.
 
-A kernel of a file is a module-level ``T.prim_func``, or a module-level ``@tilelang.jit`` function that can be
-called without arguments.
+A kernel of a file is a module-level ``T.prim_func``, or a module-level ``@tilelang.jit`` function, also under
+``@tilelang.autotune``, that can be called without arguments. Others are named by a call that makes them.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -16,11 +19,13 @@ from typing import Any
 
 import tilelang
 import torch
+from tilelang.autotuner.tuner import AutoTuneImpl
 from tilelang.jit import JITImpl
 
 from ..errors import KernelFileError
 from ..tvm_compat import tir
 from . import offline
+from .target import cutedsl_target
 
 # Stands in for the size of a dimension that is known only at launch; the cubin does not depend on it.
 _ANY_SIZE = 128
@@ -28,49 +33,50 @@ _ANY_SIZE = 128
 
 @dataclass(frozen=True)
 class FileKernel:
-    """A kernel of a file: its name there, its TIR, and the pass configs it is compiled with."""
+    """A kernel of a file: its name there or the call that made it, its TIR, and the pass configs it is compiled with."""
 
     name: str
     func: tir.PrimFunc
-    pass_configs: dict[str, Any] | None
+    pass_configs: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class SkippedKernel:
-    """A kernel of a file that cannot be built by itself, and why."""
+    """A kernel of a file that was not built, and why; ``missing`` are the arguments it needs, none where building it failed."""
 
     name: str
     reason: str
+    missing: tuple[str, ...] = ()
 
 
-def kernels_of(path: Path, only: str | None = None) -> tuple[list[FileKernel], list[SkippedKernel]]:
-    """Import the file ``path`` and find its kernels, or the one called ``only``.
+def kernels_of(path: Path, only: str | None = None, calls: Iterable[str] = ()) -> tuple[list[FileKernel], list[SkippedKernel]]:
+    """Import the file ``path`` and find its kernels.
+
+    Parameters
+    ----------
+    path : Path
+        Its main part does not run. While it is imported it finds the modules beside it.
+    only : str or None
+        The name of the one kernel that is wanted.
+    calls : Iterable[str]
+        Instead of the file's kernels those that these calls make, as ``"name(arguments)"``; the arguments are
+        evaluated inside the file.
 
     Raises
     ------
     KernelFileError
-        Where the file cannot be imported, or has no kernel of that name that can be built by itself.
+        Where the file cannot be imported, a call is none or names what is not there, or the kernel ``only`` is
+        not there or cannot be built by itself.
     """
-    module = _imported(path)
-    candidates = {name: value for name, value in vars(module).items() if isinstance(value, (tir.PrimFunc, JITImpl))}
-    if only is not None and only not in candidates:
-        known = ", ".join(candidates) or "none"
-        raise KernelFileError(f"tl_gridsync: {path} has no kernel {only!r} at module level. Kernels there: {known}.")
-    found, skipped = [], []
-    for name, value in candidates.items():
-        if only not in (None, name):
-            continue
-        missing = _missing_arguments(value)
-        if missing:
-            skipped.append(SkippedKernel(name, f"needs arguments: {', '.join(missing)}"))
-        else:
-            found.append(_kernel(path, name, value))
+    with _modules_beside(path):
+        module = _imported(path)
+        wanted = list(calls)
+        built = [_called(module, call) for call in wanted] if wanted else _at_module_level(path, module, only)
+    skipped = [kernel for kernel in built if isinstance(kernel, SkippedKernel)]
     if only is not None and skipped:
-        raise KernelFileError(
-            f"tl_gridsync: kernel {only!r} of {path} {skipped[0].reason}. "
-            "Give them defaults, or write a module-level kernel that calls it with some."
-        )
-    return found, skipped
+        advice = "Give them defaults, or write a module-level kernel that calls it with some." if skipped[0].missing else ""
+        raise KernelFileError(f"tl_gridsync: kernel {only!r} of {path} {skipped[0].reason}. {advice}".rstrip())
+    return [kernel for kernel in built if isinstance(kernel, FileKernel)], skipped
 
 
 def cubin_of(kernel: FileKernel, arch: str) -> Path:
@@ -81,14 +87,26 @@ def cubin_of(kernel: FileKernel, arch: str) -> Path:
     KernelFileError
         Where TileLang or CuTe DSL cannot compile it.
     """
-    target = {"kind": "cuda", "arch": arch, "keys": ["cuda", "gpu", "cutedsl"]}
     with offline.linkable_driver():
         try:
-            compiled = tilelang.compile(kernel.func, target=target, execution_backend="cutedsl", pass_configs=kernel.pass_configs)
+            compiled = tilelang.compile(
+                kernel.func, target=cutedsl_target(arch), execution_backend="cutedsl", pass_configs=kernel.pass_configs
+            )
             return offline.cubin_of(compiled, *_arguments(compiled))
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise KernelFileError(f"tl_gridsync: kernel {kernel.name!r} does not compile for {arch}: {reason}") from error
+
+
+@contextmanager
+def _modules_beside(path: Path) -> Iterator[None]:
+    """Let the file import the modules beside it, as if it were run."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
 
 
 def _imported(path: Path) -> ModuleType:
@@ -102,10 +120,6 @@ def _imported(path: Path) -> ModuleType:
         raise KernelFileError(f"tl_gridsync: {path} is not a Python file; its name must end in .py")
     module = module_from_spec(spec)
     sys.modules[name] = module
-    folder = str(path.resolve().parent)
-    # As if it were run, so that it finds the modules beside it.
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -113,20 +127,65 @@ def _imported(path: Path) -> ModuleType:
     return module
 
 
-def _missing_arguments(value: tir.PrimFunc | JITImpl) -> list[str]:
-    if isinstance(value, tir.PrimFunc):
-        return []
+def _at_module_level(path: Path, module: ModuleType, only: str | None) -> list[FileKernel | SkippedKernel]:
+    candidates = {name: value for name, value in vars(module).items() if isinstance(value, (tir.PrimFunc, JITImpl, AutoTuneImpl))}
+    if only is None:
+        # Each once, under the first of its names.
+        named = {id(value): name for name, value in reversed(candidates.items())}
+        return [_built(name, value) for name, value in candidates.items() if named[id(value)] == name]
+    if only not in candidates:
+        known = ", ".join(candidates) or "none"
+        raise KernelFileError(f"tl_gridsync: {path} has no kernel {only!r} at module level. Kernels there: {known}.")
+    return [_built(only, candidates[only])]
+
+
+def _built(name: str, value: Any) -> FileKernel | SkippedKernel:
+    jit = _jit(value)
+    if jit is None:
+        return FileKernel(name, value, {})
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [p.name for p in value.signature.parameters.values() if p.default is p.empty and p.kind not in variadic]
+    missing = tuple(p.name for p in jit.signature.parameters.values() if p.default is p.empty and p.kind not in variadic)
+    if missing:
+        return SkippedKernel(name, f"needs arguments: {', '.join(missing)}", missing)
+    return _made(name, value, (), {})
 
 
-def _kernel(path: Path, name: str, value: tir.PrimFunc | JITImpl) -> FileKernel:
-    if isinstance(value, tir.PrimFunc):
-        return FileKernel(name, value, None)
+def _called(module: ModuleType, text: str) -> FileKernel | SkippedKernel:
+    """What the call ``text`` makes, evaluated in ``module``."""
     try:
-        return FileKernel(name, value.get_tir(), value.pass_configs)
+        call = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise KernelFileError(f"tl_gridsync: {text!r} is not a Python expression: {error.msg}") from error
+    if not isinstance(call, ast.Call):
+        raise KernelFileError(f"tl_gridsync: {text!r} is not a call. Write it as 'name(arguments)'.")
+
+    def value_of(node: ast.expr) -> Any:
+        return eval(compile(ast.Expression(node), text, "eval"), vars(module))
+
+    try:
+        function = value_of(call.func)
+        args = [value_of(node) for node in call.args]
+        kwargs = {keyword.arg: value_of(keyword.value) for keyword in call.keywords if keyword.arg is not None}
     except Exception as error:
-        raise KernelFileError(f"tl_gridsync: kernel {name!r} of {path} cannot be built: {type(error).__name__}: {error}") from error
+        raise KernelFileError(f"tl_gridsync: {text!r} cannot be evaluated: {type(error).__name__}: {error}") from error
+    return _made(text, function, args, kwargs)
+
+
+def _made(name: str, value: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> FileKernel | SkippedKernel:
+    jit = _jit(value)
+    try:
+        func = value(*args, **kwargs) if jit is None else jit.get_tir(*args, **kwargs)
+    except Exception as error:
+        return SkippedKernel(name, f"cannot be built: {type(error).__name__}: {error}")
+    if not isinstance(func, tir.PrimFunc):
+        return SkippedKernel(name, f"gives a {type(func).__name__}, not a PrimFunc")
+    return FileKernel(name, func, dict(jit.pass_configs or {}) if jit is not None else {})
+
+
+def _jit(value: Any) -> JITImpl | None:
+    """What ``@tilelang.jit`` made, also where ``@tilelang.autotune`` stands above it; None for anything else."""
+    inner = value.jit_impl if isinstance(value, AutoTuneImpl) else value
+    return inner if isinstance(inner, JITImpl) else None
 
 
 def _arguments(kernel: tilelang.JITKernel) -> list[Any]:
