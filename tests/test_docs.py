@@ -296,6 +296,32 @@ def test_the_headline_table_shows_medians_and_the_fastest(monkeypatch):
     ]
 
 
+def test_the_table_of_real_kernels_says_what_each_run_found(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import docs_tables
+
+    def run(outcome, printed="", seconds=7.0):
+        return {"outcome": outcome, "seconds": seconds, "printed": printed}
+
+    errors = "AssertionError: earlier\ncutlass.base_dsl.common.DSLRuntimeError: no such function\n  more\n"
+    suite = "9 failed in 0.10s\n2 failed, 39 passed, 1 error, 7 deselected in 12.30s\n"
+    runs = {
+        "a time": (run("right", "launch: 1.0 us\nlaunch: 12.4 us\n"), run("right", "Latency: 0.058 ms\nTFlops: 39\n")),
+        "no time": (run("failed", "AssertionError: Tensor-likes are not close!\n"), run("right", "compiled\n")),
+        "no result": (run("failed", errors), run("timed out", "launch: 5 us\n", 45.0)),
+        "tests": (run("failed", suite), run("right", "3 passed in 4.00s\n")),
+    }
+    kernels = [{"name": name, "source": "a/b 123", "runs": {"stock": [s], "with the pass": [p, p]}} for name, (s, p) in runs.items()]
+    assert docs_tables.real_kernels_table(kernels).splitlines() == [
+        "| kernel | from | stock | with the pass |",
+        "| --- | --- | --- | --- |",
+        "| a time | a/b 123 | right, 12 µs a launch | right, 58 µs a launch |",
+        "| no time | a/b 123 | **wrong** | right |",
+        "| no result | a/b 123 | fails: `DSLRuntimeError` | no end within 45 s |",
+        "| tests | a/b 123 | 39 of 42 tests pass | 3 of 3 tests pass |",
+    ]
+
+
 def test_the_site_builds_without_a_warning(tmp_path):
     assert shutil.which("mkdocs", path=str(Path(sys.executable).parent)), "install the extra docs"
     command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path), "--config-file", str(ROOT / "mkdocs.yml")]
@@ -308,3 +334,4 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "max_coresident_blocks" in (tmp_path / "api.html").read_text()
     assert ":class:" not in (tmp_path / "api.html").read_text()
     assert "insert:" not in (tmp_path / "benchmarks.html").read_text()
+    assert "insert:" not in (tmp_path / "versions.html").read_text()

@@ -21,6 +21,10 @@ IMAGES = ROOT / "docs" / "images"
 README = ROOT / "README.md"
 MARK = re.compile(r"<!-- insert: (\S+) -->")
 ROLE = re.compile(r":(?:class|func|mod|meth):<code>(?:~(?:\w+\.)*)?([\w.]+)</code>")
+ERROR = re.compile(r"^(?:E +)?(?:\w+\.)*(\w+(?:Error|Exception))\b", re.MULTILINE)
+TESTS = re.compile(r"(\d+) (failed|passed|error)")
+SUMMARY = re.compile(r"^.*\d+ (?:failed|passed|error).* in [\d.]+s.*$", re.MULTILINE)
+LAUNCH_US = re.compile(r"^launch: ([\d.]+) us$|^Latency: ([\d.]+) ms$", re.MULTILINE)
 NOT_ONE_OF_THE_PLOTS = {"timeline.svg"}
 
 
@@ -87,6 +91,38 @@ def plots() -> str:
     return "\n\n".join(f"![{file.stem.replace('-', ' ')}](images/{file.name})" for file in files)
 
 
+def real_kernels() -> str:
+    """Whether each kernel of tools/real_kernels.py agrees with its own reference, and its time, a column for each setting."""
+    return real_kernels_table(json.loads((RESULTS / "h200-real-kernels.json").read_text()))
+
+
+def real_kernels_table(kernels: list[dict[str, Any]]) -> str:
+    """The table of what tools/real_kernels.py wrote."""
+    settings = list(kernels[0]["runs"])
+    lines = [f"| kernel | from | {' | '.join(settings)} |", "| --- | --- |" + " --- |" * len(settings)]
+    for kernel in kernels:
+        cells = ["; ".join(dict.fromkeys(map(_run_of_real_kernel, kernel["runs"][setting]))) for setting in settings]
+        lines.append(f"| {kernel['name']} | {kernel['source']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _run_of_real_kernel(run: dict[str, Any]) -> str:
+    """What a run found, in words: of a test-suite how many tests passed, of a kernel its time where it printed one."""
+    if run["outcome"] == "timed out":
+        return f"no end within {run['seconds']:.0f} s"
+    if summaries := SUMMARY.findall(run["printed"]):
+        counts = {word: int(number) for number, word in TESTS.findall(summaries[-1])}
+        return f"{counts.get('passed', 0)} of {sum(counts.values())} tests pass"
+    if run["outcome"] == "right":
+        time = LAUNCH_US.findall(run["printed"])
+        if not time:
+            return "right"
+        us, ms = time[-1]
+        return f"right, {float(us) if us else float(ms) * 1000:.0f} µs a launch"
+    errors = [error for error in ERROR.findall(run["printed"]) if error != "AssertionError"]
+    return f"fails: `{errors[-1]}`" if errors else "**wrong**"
+
+
 def matrix() -> str:
     """The table that `nox -s table` has put into README.md."""
     table = README.read_text().partition(MARKS[0])[2].partition(MARKS[1])[0].strip()
@@ -103,4 +139,5 @@ INSERTS: dict[str, Callable[[], str]] = {
     "launch-overhead": launch_overhead,
     "plots": plots,
     "matrix": matrix,
+    "real-kernels": real_kernels,
 }
