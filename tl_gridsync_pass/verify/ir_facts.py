@@ -24,10 +24,51 @@ BLOCK_VOTES = ("syncthreads_or", "syncthreads_and", "syncthreads_count")
 WARP_VOTES = ("any_sync", "all_sync")
 # Results that differ from thread to thread by definition.
 THREAD_NUMBERS = ("get_lane_idx", "get_warp_idx", "get_warp_idx_sync", "get_warp_group_idx", "tl_shuffle_elect")
+# What these make of their arguments is an address; nothing is read.
+POINTER_MAKERS = ("address_of", "tvm_access_ptr", "handle_add_byte_offset")
 # Reads that go through the read-only data cache, which no barrier makes coherent (PTX ISA, ld.global.nc).
 _READ_ONLY_LOADS = ("__ldg", "ptx_ldg32")
 # Engines that write shared memory behind the back of the block barrier.
 _ASYNCHRONOUS = ("tma_load", "cp_async", "bulk")
+
+
+_BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or")
+# The expressions in an expression, by its kind; other kinds are searched for them.
+_OPERANDS = {
+    **dict.fromkeys(_BINARY, ("a", "b")),
+    **dict.fromkeys(("Var", "SizeVar", "IntImm", "FloatImm", "StringImm"), ()),
+    "Not": ("a",),
+    "Cast": ("value",),
+    "Broadcast": ("value",),
+    "Ramp": ("base", "stride"),
+    "Select": ("condition", "true_value", "false_value"),
+    "Let": ("value", "body"),
+}
+_OPERAND_LISTS = {"Call": "args", "BufferLoad": "indices"}
+
+
+def children(expr: object) -> list[object]:
+    """The expressions that ``expr`` is directly made of."""
+    kind = type(expr).__name__
+    operands = _OPERANDS.get(kind)
+    if operands is not None:
+        return [getattr(expr, name) for name in operands]
+    operand_list = _OPERAND_LISTS.get(kind)
+    if operand_list is not None:
+        return [c for c in getattr(expr, operand_list) if hasattr(c, "dtype")]
+    found = [
+        getattr(expr, name, None)
+        for name in ("a", "b", "value", "condition", "true_value", "false_value", "base", "stride", "body", "source")
+    ]
+    for name in ("args", "vectors", "indices"):
+        found += getattr(expr, name, None) or ()
+    return [c for c in found if c is not None and hasattr(c, "dtype")]
+
+
+def initial_value(stmt: object) -> object | None:
+    """What an allocated variable starts at; None where that is left open or the code generator's choice."""
+    annotations = getattr(stmt, "annotations", None) or {}
+    return next((value for key, value in annotations.items() if "local_var_init" in str(key) and hasattr(value, "dtype")), None)
 
 
 def op_name(call: object) -> str:

@@ -20,6 +20,7 @@ from .expression_text import expression_text
 from .launch import launch_axes, threads_per_block
 from .pointers import Pointers
 from .proof import Prover, rewrite
+from .relevance import Relevance
 from .state import REST, Cause, Cell, State, join_cells
 from .variation import UNIFORM, Level, Variation, join_all
 
@@ -76,6 +77,7 @@ class Uniformity:
         self.axes = launch_axes(func)
         self.prover = Prover(self.axes)
         self.pointers = Pointers(func)
+        self._inert = Relevance(func, self.pointers).inert
         self.threads = threads_per_block(self.axes)
         self.barriers: dict[int, Barrier] = {}
         self.block_barriers: dict[int, Barrier] = {}
@@ -108,6 +110,12 @@ class Uniformity:
     # Statements
 
     def _visit(self, stmt: object, state: State) -> State:
+        works = self._inert.get(hash(stmt))
+        if works is not None:
+            if type(stmt).__name__ == "Bind":
+                self._texts[hash(stmt.var)] = stmt.value
+            state.worked = state.worked or works
+            return state
         handler = getattr(self, f"_visit_{type(stmt).__name__}", None)
         if handler is not None:
             return handler(stmt, state)
@@ -137,7 +145,7 @@ class Uniformity:
 
     def _visit_AllocBuffer(self, stmt, state):
         key = hash(stmt.buffer.data)
-        initial = _initial_value(stmt)
+        initial = ir_facts.initial_value(stmt)
         if initial is not None:
             self._store_cell(key, _first(stmt.buffer), self._evaluate(initial, state), self._index_value(initial, state), state)
         elif str(stmt.buffer.scope()) == "local.var":
@@ -423,7 +431,7 @@ class Uniformity:
             return self._load(expr, state, record=False)
         if isinstance(expr, tir.Call) and not self._is_arithmetic(expr):
             return self._evaluate(expr, state, record=False)
-        return join_all(self._leaves(child, state, indices) for child in _children(expr))
+        return join_all(self._leaves(child, state, indices) for child in ir_facts.children(expr))
 
     def _is_arithmetic(self, call: object) -> bool:
         return ir_facts.is_pure(call) and ir_facts.op_name(call) not in ir_facts.THREAD_NUMBERS
@@ -446,11 +454,11 @@ class Uniformity:
         if isinstance(expr, tir.Let):
             self._vars[hash(expr.var)] = self._evaluate(expr.value, state, record)
             return self._evaluate(expr.body, state, record)
-        return join_all(self._evaluate(child, state, record) for child in _children(expr))
+        return join_all(self._evaluate(child, state, record) for child in ir_facts.children(expr))
 
     def _call(self, call: object, state: State, record: bool) -> Variation:
         name = ir_facts.op_name(call)
-        if name in ("address_of", "tvm_access_ptr", "handle_add_byte_offset"):
+        if name in ir_facts.POINTER_MAKERS:
             return UNIFORM
         args = join_all(self._evaluate(a, state, record) for a in call.args)
         if name in ir_facts.THREAD_NUMBERS:
@@ -587,24 +595,8 @@ def _made_up(name: str) -> bool:
     return name.startswith(("if_condition", "cse_v", "condval", "broadcast_var", "while_condition"))
 
 
-def _children(expr: object) -> list[object]:
-    children = []
-    for name in ("a", "b", "value", "condition", "true_value", "false_value", "base", "stride", "body", "source"):
-        child = getattr(expr, name, None)
-        if child is not None and hasattr(child, "dtype"):
-            children.append(child)
-    for name in ("args", "vectors", "indices"):
-        children += [c for c in getattr(expr, name, None) or () if hasattr(c, "dtype")]
-    return children
-
-
 def _first(buffer: tir.Buffer) -> tuple[int, ...]:
     return (0,) * len(buffer.shape)
-
-
-def _initial_value(stmt: object) -> object | None:
-    annotations = getattr(stmt, "annotations", None) or {}
-    return next((value for key, value in annotations.items() if "local_var_init" in str(key) and hasattr(value, "dtype")), None)
 
 
 def _location(stmt: object) -> Location | None:
