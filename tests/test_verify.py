@@ -19,8 +19,10 @@ from kernels import CUTEDSL, handoff
 import tl_gridsync_pass as gs
 from tl_gridsync_pass.seams import offline
 from tl_gridsync_pass.seams.device_ir import device_module
-from tl_gridsync_pass.tvm_compat import tvm
+from tl_gridsync_pass.tvm_compat import tir, tvm
 from tl_gridsync_pass.verify import Severity, find, residency
+from tl_gridsync_pass.verify.launch import Axis
+from tl_gridsync_pass.verify.proof import Prover, Verdict
 
 HERE = Path(divergent_file.__file__).resolve()
 
@@ -316,3 +318,17 @@ def test_the_mode_is_part_of_the_cache_key():
 
 def test_a_kernel_of_the_package_is_clean():
     assert find(device_module(handoff((32, 2)), CUTEDSL)) == []
+
+
+def test_a_value_is_proved_by_evaluation_for_few_and_for_many_threads_and_by_the_analyser_for_unknown_sizes():
+    tx, bx, n = (tir.Var(name, "int32") for name in ("tx", "bx", "n"))
+    two = tir.IntImm("int32", 2)
+    even = tir.FloorMod(tx * tx + tx + bx * bx + bx, two)
+    for blocks in (2, 132):
+        prover = Prover([Axis("threadIdx.x", tx, tir.IntImm("int32", 1024)), Axis("blockIdx.x", bx, tir.IntImm("int32", blocks))])
+        assert prover.verdict(even, set()) == Verdict(True, True)
+        differs = prover.verdict(tir.FloorMod(tx + bx * bx + bx, two), set())
+        assert (differs.same_in_block, differs.same_in_grid) == (False, True)
+        assert differs.example == "it is 0 for threadIdx.x = 0 and 1 for threadIdx.x = 1 (at bx = 0)"
+        assert prover.verdict(tir.FloorDiv(n * 1024 + tx, tir.IntImm("int32", 1024)), set()) == Verdict(True, True)
+        assert prover.verdict(tir.FloorDiv(n * 1024 + tx, tir.IntImm("int32", 512)), set()) == Verdict(False, True)

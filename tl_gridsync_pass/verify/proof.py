@@ -1,7 +1,8 @@
 """Proves that an expression has the same value in all threads of a block, or in all blocks of the grid.
 
-TVM's arithmetic analyser does it where it can. Where it cannot and everything is a compile-time constant,
-the expression is evaluated for every thread and block, which decides the question and gives an example.
+Where everything is a compile-time constant, the expression is evaluated for every thread and block, which
+decides the question and gives an example. Where it is not, or there are very many threads and blocks, TVM's
+arithmetic analyser is asked.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from .launch import Axis
 
 # Evaluating more points than this would be felt in compile time.
 _MAX_POINTS = 1 << 22
+# Evaluating as few as this takes less time than the analyser does.
+_FEW_POINTS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,22 @@ class Prover:
             The hashes of the loop variables that are the same in all threads at any moment.
         """
         used = {hash(var): var for var in variables(expr)}
+        ranges = self._constant_ranges(used, same_for_all)
+        points = np.inf if ranges is None else np.prod([float(n) for _, _, n in ranges])
+        # Both are right where they decide, so what comes first is a question of time alone.
+        if ranges is not None and points <= _FEW_POINTS:
+            found = self._evaluate_everywhere(expr, ranges)
+            if found is not None:
+                return found
         in_block = not any(hash(a.var) in used for a in self.axes if a.is_thread) or self._twin_equal(expr, threads=True)
         in_grid = not any(hash(a.var) in used for a in self.axes if not a.is_thread) or self._twin_equal(expr, threads=False)
         if in_block and in_grid:
             return Verdict(True, True)
-        points = self._evaluate_everywhere(expr, used, same_for_all)
-        return points if points is not None else Verdict(in_block, in_grid)
+        if ranges is not None and _FEW_POINTS < points <= _MAX_POINTS:
+            found = self._evaluate_everywhere(expr, ranges)
+            if found is not None:
+                return found
+        return Verdict(in_block, in_grid)
 
     def _twin_equal(self, expr: object, threads: bool) -> bool:
         """Whether the analyser proves the value the same for two different threads (or blocks) of any index."""
@@ -79,15 +92,14 @@ class Prover:
         operands = [expr.a] if isinstance(expr, tir.Not) else [expr.a, expr.b] if hasattr(expr, "b") else []
         return bool(operands) and all(self._twin_equal(operand, threads) for operand in operands)
 
-    def _evaluate_everywhere(self, expr: object, used: dict[int, object], same_for_all: set[int]) -> Verdict | None:
-        threads = [a for a in self.axes if a.is_thread and hash(a.var) in used]
-        blocks = [a for a in self.axes if not a.is_thread and hash(a.var) in used]
-        loops = [self.loops[h] for h in used if h in self.loops and h in same_for_all]
-        if any(a.constant is None for a in threads + blocks):
-            return None
-        ranges = [(a.var, 0, a.constant) for a in threads + blocks] + loops
-        if len(used) != len({hash(var) for var, _, _ in ranges}) or np.prod([float(n) for _, _, n in ranges]) > _MAX_POINTS:
-            return None
+    def _constant_ranges(self, used: dict[int, object], same_for_all: set[int]) -> list[tuple[object, int, int]] | None:
+        """Each used variable with its first value and their number, threads before blocks before loops; None where one has none."""
+        axes = [a for threads in (True, False) for a in self.axes if a.is_thread == threads and hash(a.var) in used]
+        ranges: list[tuple[object, int, int]] = [(a.var, 0, a.constant) for a in axes if a.constant is not None]
+        ranges += [self.loops[h] for h in used if h in self.loops and h in same_for_all]
+        return ranges if len(used) == len({hash(var) for var, _, _ in ranges}) else None
+
+    def _evaluate_everywhere(self, expr: object, ranges: list[tuple[object, int, int]]) -> Verdict | None:
         # A line an axis; the order of the axes of the array: threads, blocks, loops.
         values = {}
         for position, (var, start, extent) in enumerate(ranges):
@@ -99,11 +111,14 @@ class Prover:
         except concrete.Unknown:
             return None
         result = np.broadcast_to(result, [n for _, _, n in ranges])
-        t, b = len(threads), len(blocks)
+        axes = {hash(a.var): a for a in self.axes}
+        indices = [axes[hash(var)] for var, _, _ in ranges if hash(var) in axes]
+        t = sum(a.is_thread for a in indices)
+        b = len(indices) - t
         thread_axes, block_axes = tuple(range(t)), tuple(range(t, t + b))
         in_block = t == 0 or bool(np.all(result.max(axis=thread_axes) == result.min(axis=thread_axes)))
         in_grid = b == 0 or bool(np.all(result.max(axis=block_axes) == result.min(axis=block_axes)))
-        example = None if in_block and in_grid else _example(result, ranges, thread_axes if not in_block else block_axes, threads + blocks)
+        example = None if in_block and in_grid else _example(result, ranges, thread_axes if not in_block else block_axes, indices)
         return Verdict(in_block, in_grid, example)
 
 
