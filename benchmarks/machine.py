@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -18,14 +19,26 @@ _QUERY = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu
 
 
 def describe() -> dict[str, Any]:
-    """Date, versions, and the GPU with its driver and clocks where there is one."""
+    """Date, versions, the processor, and the GPU with its driver and clocks where there is one."""
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        **(_gpu() if torch.cuda.is_available() else {"gpu": None, "cpus": os.cpu_count()}),
+        **(_gpu() if torch.cuda.is_available() else {"gpu": None}),
+        "cpu": _processor(),
+        "cpus": os.cpu_count(),
         "cuda": torch.version.cuda,
         "versions": {name: _version(name) for name in _PACKAGES} | {"tl_gridsync_pass": tl_gridsync_pass.__version__},
         "emission revision": emission_revision(),
     }
+
+
+def _processor() -> str:
+    """The processor's name as Linux knows it, with what tells models apart where the name does not."""
+    with open("/proc/cpuinfo") as file:
+        facts = dict(line.strip().split(":", 1) for line in file.read().split("\n\n")[0].splitlines() if ":" in line)
+    known = {key.strip(): value.strip() for key, value in facts.items()}
+    name = known.get("model name") or platform.machine()
+    details = [f"{key} {known[key]}" for key in ("cpu family", "model", "cpu MHz") if key in known]
+    return ", ".join([name, *details])
 
 
 def _gpu() -> dict[str, Any]:

@@ -322,6 +322,18 @@ def test_the_table_of_real_kernels_says_what_each_run_found(monkeypatch):
     ]
 
 
+def test_the_compile_cost_table_shows_medians_of_the_rounds_after_the_first(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import docs_tables
+
+    times = {"compile": 2.0, "without nvcc": 0.1, "verification": 0.002, "pass": 0.001, "plugin": 0.004}
+    first = {"kernel": "k", "form": "plugin", "round": 0, **times, "plugin": 1.0}
+    later = [{"kernel": "k", "form": "plugin", "round": i, **times, "compile": whole} for i, whole in ((1, 1.0), (2, 2.0), (3, 4.0))]
+    stock = {"kernel": "k", "form": "stock", "round": 1, "compile": 9.0, "without nvcc": 9.0}
+    table = docs_tables.compile_cost_table({"rows": [first, stock, *later]})
+    assert table.splitlines()[2:] == ["| k | 2000 | 100 | 2.0 | 1.0 | 4.0 | 0.20% | 4.00% |"]
+
+
 def test_the_site_builds_without_a_warning(tmp_path):
     assert shutil.which("mkdocs", path=str(Path(sys.executable).parent)), "install the extra docs"
     command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path), "--config-file", str(ROOT / "mkdocs.yml")]

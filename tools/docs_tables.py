@@ -76,9 +76,33 @@ def launch_overhead() -> str:
     return "\n".join(lines) + "\n\n" + machine(data["machine"])
 
 
+def compile_cost() -> str:
+    """Median CPU time of a compilation with the plugin, of what the plugin does in it, and the share."""
+    data = json.loads((RESULTS / "compile-cost-no-gpu.json").read_text())
+    return compile_cost_table(data) + "\n\n" + machine(data["machine"])
+
+
+def compile_cost_table(data: dict[str, Any]) -> str:
+    """The table of ``compile_cost.py``: medians over the compilations with the plugin, without each kernel's first."""
+    rows = [row for row in data["rows"] if row["form"] == "plugin" and row["round"] > 0]
+    lines = [
+        "| kernel | compilation, ms | of that without nvcc | verification | pass | plugin in all | share | share without nvcc |",
+        "| --- |" + " ---: |" * 7,
+    ]
+    for name in dict.fromkeys(row["kernel"] for row in rows):
+        of = [row for row in rows if row["kernel"] == name]
+        whole, own = (f"{1e3 * statistics.median(row[part] for row in of):.0f}" for part in ("compile", "without nvcc"))
+        parts = [f"{1e3 * statistics.median(row[part] for row in of):.1f}" for part in ("verification", "pass", "plugin")]
+        shares = [f"{statistics.median(row['plugin'] / row[part] for row in of):.2%}" for part in ("compile", "without nvcc")]
+        lines.append(f"| {' | '.join([name, whole, own, *parts, *shares])} |")
+    return "\n".join(lines)
+
+
 def machine(of: dict[str, Any]) -> str:
     """What it was measured on, in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in of["versions"].items())
+    if of["gpu"] is None:
+        return f"*No GPU; {of['cpus']} cores of {of['cpu']}, {versions}; {of['date'][:10]}.*"
     driver = of["nvidia-smi"]["driver_version"]
     return f"*{of['gpu']}, driver {driver}, CUDA {of['cuda']}, {versions}; {of['date'][:10]}.*"
 
@@ -137,6 +161,7 @@ def _shape(row: dict[str, Any]) -> str:
 INSERTS: dict[str, Callable[[], str]] = {
     "headline": headline,
     "launch-overhead": launch_overhead,
+    "compile-cost": compile_cost,
     "plots": plots,
     "matrix": matrix,
     "real-kernels": real_kernels,
