@@ -65,8 +65,22 @@ def make_installation(folder: Path) -> Installation:
 
 
 def share_packages(site_packages: Path) -> None:
-    """Let Python find the packages of this environment from ``site_packages``, but not its ``.pth`` files."""
-    shared = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
-    # CuTe DSL has its modules in a folder that it adds by a .pth file.
-    added = [line for folder in shared for file in folder.glob("*cutlass*.pth") for line in file.read_text().splitlines()]
-    (site_packages / "zz_shared.pth").write_text("\n".join([*map(str, shared), *added]) + "\n")
+    """Let Python find the packages of this environment from ``site_packages``, but not its ``.pth`` files and not the plugin.
+
+    By links, since the plugin may stand among those packages.
+    """
+    lines = []
+    for number, folder in enumerate(Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")):
+        links = site_packages.parent / f"shared{number}"
+        links.mkdir()
+        for package in folder.iterdir():
+            if "tl_gridsync_pass" not in package.name:
+                (links / package.name).symlink_to(package)
+        # CuTe DSL has its modules in a folder that it adds by a .pth file, as code or relative to that file.
+        added = [
+            line if line.startswith("import ") else links / line
+            for file in folder.glob("*cutlass*.pth")
+            for line in file.read_text().splitlines()
+        ]
+        lines += map(str, [links, *added])
+    (site_packages / "zz_shared.pth").write_text("\n".join(lines) + "\n")
