@@ -19,7 +19,8 @@ from .diagnostics import (
     Severity,
 )
 from .expression_text import expression_text
-from .launch import blocks_in_grid, threads_per_block
+from .launch import blocks_in_grid, launch_axes, threads_per_block
+from .proof import Prover
 from .source import enclosing
 from .state import Cause
 from .uniformity import Barrier, Uniformity
@@ -40,7 +41,11 @@ def diagnose(name: str, func: tir.PrimFunc) -> list[Diagnostic]:
     """
     if not ir_facts.contains_grid_barrier(func):
         return []
-    analysis = Uniformity(func)
+    with Prover(launch_axes(func)) as prover:
+        return _diagnose(name, func, Uniformity(func, prover))
+
+
+def _diagnose(name: str, func: tir.PrimFunc, analysis: Uniformity) -> list[Diagnostic]:
     barriers = sorted(analysis.barriers.values(), key=lambda b: b.number)
     if not barriers:
         # Only inside expressions, which the lowering refuses.

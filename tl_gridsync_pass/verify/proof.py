@@ -31,7 +31,11 @@ class Verdict:
 
 
 class Prover:
-    """Knows the ranges of a function's thread and block indices and of its loop variables."""
+    """Knows the ranges of a function's thread and block indices and of its loop variables.
+
+    A context manager that lets go of the analyser at its end. Up to TileLang 0.1.9 an analyser has to be freed by the thread
+    that made it, since that thread's Z3 is in it; left to the garbage collector it corrupts the heap.
+    """
 
     def __init__(self, axes: list[Axis]) -> None:
         self.axes = axes
@@ -43,6 +47,12 @@ class Prover:
             twin = tir.Var(f"{axis.var.name}'", axis.var.dtype)
             self.analyzer.bind(twin, tvm.ir.Range(0, axis.extent))
             self._twins[axis.is_thread][axis.var] = twin
+
+    def __enter__(self) -> Prover:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self.analyzer
 
     def bind_loop(self, var: object, start: object, extent: object) -> None:
         """Let the analyser know a loop variable's range; ``start`` and ``extent`` hold no loads."""

@@ -17,7 +17,7 @@ from ..tvm_compat import source_line, tir
 from . import ir_facts
 from .diagnostics import Location, Note
 from .expression_text import expression_text
-from .launch import launch_axes, threads_per_block
+from .launch import threads_per_block
 from .pointers import Pointers
 from .proof import Prover, rewrite
 from .relevance import Relevance
@@ -73,9 +73,9 @@ class Uniformity:
         holds two block barriers, and one that is missed pairs up with those.
     """
 
-    def __init__(self, func: tir.PrimFunc) -> None:
-        self.axes = launch_axes(func)
-        self.prover = Prover(self.axes)
+    def __init__(self, func: tir.PrimFunc, prover: Prover) -> None:
+        self.axes = prover.axes
+        self.prover = prover
         self.pointers = Pointers(func)
         self._inert = Relevance(func, self.pointers).inert
         self.threads = threads_per_block(self.axes)
