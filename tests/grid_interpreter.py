@@ -13,6 +13,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tl_gridsync_pass.tvm_compat import dtype_of
+
 WARP = 32
 
 
@@ -93,7 +95,7 @@ class _Launch:
         self.scalars: dict[int, Any] = {}
         for param in func.params:
             name = str(param.name)
-            if str(param.dtype) == "handle":
+            if dtype_of(param) == "handle":
                 self.memory[hash(param)] = _Memory(dict(enumerate(data.get(name, ()))))
             else:
                 self.scalars[hash(param)] = scalars[name]
@@ -205,17 +207,26 @@ class _Thread:
                     continue
                 except _Break:
                     break
-        elif kind == "Bind":
+        elif kind in ("Bind", "LetStmt"):
             self.vars[hash(stmt.var)] = self.value(stmt.value)
-        elif kind == "AllocBuffer":
-            self.local.pop(hash(stmt.buffer.data), None)
+            yield from self.scope(stmt)
+        elif kind in ("AllocBuffer", "Allocate"):
+            self.local.pop(hash(stmt.buffer.data if kind == "AllocBuffer" else stmt.buffer_var), None)
+            yield from self.scope(stmt)
+        elif kind == "DeclBuffer":
+            yield from self.scope(stmt)
         elif kind == "BufferStore":
             value = self.value(stmt.value)
             self.object(stmt.buffer).values[self.index(stmt)] = value
         elif kind == "Evaluate":
             yield from self.call(stmt)
-        elif kind != "DeclBuffer":
+        else:
             raise NotImplementedError(kind)
+
+    def scope(self, stmt):
+        """What the statement declares something for; since TileLang 0.1.10 that is whatever follows it."""
+        if getattr(stmt, "body", None) is not None:
+            yield from self.visit(stmt.body)
 
     def call(self, stmt):
         call = stmt.value
@@ -258,7 +269,7 @@ class _Thread:
         return _BINARY[kind](a, b)
 
     def value_IntImm(self, expr):
-        return bool(int(expr.value)) if str(expr.dtype) == "bool" else int(expr.value)
+        return bool(int(expr.value)) if dtype_of(expr) == "bool" else int(expr.value)
 
     def value_Var(self, expr):
         return self.vars[hash(expr)]

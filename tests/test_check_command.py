@@ -7,10 +7,15 @@ from pathlib import Path
 
 import divergent_file
 import pytest
+import tvm_ffi
 from click.testing import CliRunner
 
 from tl_gridsync_pass.cli.check import command
 
+# Up to 0.1.9 TileLang's statements have no place in a file.
+needs_lines = pytest.mark.skipif(
+    tvm_ffi.get_global_func("tl.ir.GetStmtSpan", allow_missing=True) is None, reason="TileLang keeps no source lines"
+)
 FILE = str(Path(divergent_file.__file__).resolve())
 
 
@@ -22,6 +27,7 @@ def line_of(text: str) -> int:
     return next(number for number, line in enumerate(Path(FILE).read_text().splitlines(), 1) if text in line)
 
 
+@needs_lines
 def test_text_names_the_findings_and_what_was_not_checked():
     result = check()
     assert result.exit_code == 1
@@ -49,6 +55,7 @@ def test_strict_fails_for_a_kernel_that_was_not_checked():
     assert "not checked: needs_a_size(): cannot be built: TypeError" in result.stderr
 
 
+@needs_lines
 def test_json_holds_every_kernel():
     result = check("--json")
     assert result.exit_code == 1
@@ -60,6 +67,7 @@ def test_json_holds_every_kernel():
     assert [k["name"] for k in report["not_checked"]] == ["needs_a_size"]
 
 
+@needs_lines
 def test_sarif_places_the_finding(monkeypatch):
     monkeypatch.chdir(Path(FILE).parents[1])
     result = check("--sarif")

@@ -24,6 +24,9 @@ def affected(faults) -> dict[str, bool | None]:
     return {fault.name: fault.affected for fault in faults}
 
 
+RELEASE = tilelang.__version__.partition("+")[0]
+
+
 def helper(leader: str, poll: str, module_state: bool = True) -> str:
     """A helper in the shape of TileLang's, with the parts that decide."""
     declare = 'llvm.GlobalOp(T.i32(), "ctr", addr_space=1)' if module_state else "workspace()"
@@ -44,8 +47,17 @@ def barrier():
 def test_installed_tilelang():
     """The faults that were reproduced on a GPU with this release's barrier."""
     found = affected(stock_helper.read_faults(TILELANG, '{"kind":"cuda"}'))
-    assert found.pop("cutlass-launcher") is True
-    assert found == {"leader": True, "reuse": False, "streams": True, "graphs": True, "current-stream": True, "residency-error": True}
+    assert found == {
+        "leader": True,
+        # The helper of these three has no generation.
+        "reuse": RELEASE in ("0.1.9", "0.1.10", "0.1.11"),
+        "streams": True,
+        "graphs": True,
+        "current-stream": True,
+        "residency-error": True,
+        # The second launcher came with 0.1.14.
+        "cutlass-launcher": RELEASE in ("0.1.14", "0.1.15"),
+    }
 
 
 def test_faults_are_read_from_the_code():
@@ -156,7 +168,10 @@ def test_json(nvidia_smi):
     assert report["versions"]["driver"] == "580.159.04"
     assert report["gpus"] == [{"name": "NVIDIA H200", "compute_capability": "9.0"}, {"name": "NVIDIA A100", "compute_capability": "8.0"}]
     assert report["plugin"] == {"attach_error": None, "attached": gs.attached()}
-    assert [fault["name"] for fault in report["tilelang"]["faults"] if fault["affected"]][:2] == ["leader", "streams"]
+    assert [fault["name"] for fault in report["tilelang"]["faults"] if fault["affected"] and fault["name"] != "reuse"][:2] == [
+        "leader",
+        "streams",
+    ]
     assert report["environment"]["asks_for"] is None and report["environment"]["value"] is None
     assert report["cache"]["folder"] == tilelang.env.TILELANG_CACHE_DIR
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import tilelang
 import tilelang.language as T
@@ -168,6 +170,9 @@ def test_dynamic_block_size_through_tilelang():
     assert "if tx == 0 and ty == 0:" in text
 
 
+@pytest.mark.skipif(
+    "cluster_dims" not in inspect.signature(T.Kernel).parameters, reason="the T.Kernel of this TileLang has no cluster_dims"
+)
 def test_clusters_are_refused_with_a_reason():
     @T.prim_func
     def clustered(values: T.Tensor((4,), "int32")):
@@ -190,6 +195,13 @@ def test_programmatic_dependent_launch_gives_way_to_the_cooperative_one():
             T.sync_grid()
             T.pdl_trigger()
 
+    # TileLang 0.1.9 prints no T.pdl_sync for the CuTeDSL target.
+    try:
+        tilelang.lower(dependent, target=CUTEDSL, passes=[])
+    except Exception as error:
+        if "Unresolved call" not in str(error):
+            raise
+        pytest.skip("this TileLang cannot print T.pdl_sync for CuTeDSL")
     tilelang.disable_cache()
     try:
         kernel = tilelang.compile(dependent, target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])

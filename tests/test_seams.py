@@ -190,9 +190,10 @@ def test_a_callback_may_register_another_one(hook):
 
 @pytest.mark.parametrize("passes", PASSES.values(), ids=PASSES)
 def test_tilelangs_lowering_trace_goes_on_working(tmp_path, passes):
-    # It came with TileLang 0.1.13.
-    lower_trace = pytest.importorskip("tilelang.tools.lower_trace")
+    lower_trace = pytest.importorskip("tilelang.tools.lower_trace", reason="came with TileLang 0.1.13")
     lower_trace_core = importlib.import_module("tilelang.tools.lower_trace.core")
+    if not hasattr(lower_trace_core, "get_last_session"):
+        pytest.skip("TileLang 0.1.13 does not hand out what it has traced")
     lower_trace.enable(mode="html", trace_dir=tmp_path)
     try:
         source = lower(passes)
@@ -208,8 +209,7 @@ def test_tilelangs_lowering_trace_goes_on_working(tmp_path, passes):
 
 @pytest.mark.parametrize("passes", PASSES.values(), ids=PASSES)
 def test_tilelangs_pass_timing_goes_on_working(monkeypatch, passes):
-    from tilelang.tools import pass_timing
-
+    pass_timing = pytest.importorskip("tilelang.tools.pass_timing", reason="came with TileLang 0.1.14")
     reports = []
     monkeypatch.setattr(pass_timing.PassTimingTool, "print_report", lambda tool: reports.append(tool.report()))
     kernel = tilelang.compile(

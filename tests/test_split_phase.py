@@ -194,7 +194,7 @@ def test_the_ptx_arrives_before_the_work_and_waits_after_it(compiled, state, blo
     chosen = protocol_of(state, blocks)
     (arrives,), (waits,) = places(chosen.arrive, ptx)[:1], places(chosen.wait, ptx)
     between = ptx[arrives:waits]
-    assert re.search(r"\bld\.global\.b32", between) and re.search(r"\bst\.global\.b32", between)
+    assert re.search(r"\bld\.global\.[bu]32", between) and re.search(r"\bst\.global\.[bu]32", between)
     assert chosen.pace is None or occurrences(chosen.pace, ptx) == 0
     barriers = [i for i in instructions(ptx) if i.startswith("bar")]
     assert [b.split()[0] for b in barriers] == ["bar.sync", "bar.sync"]

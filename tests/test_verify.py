@@ -19,12 +19,18 @@ from kernels import CUTEDSL, handoff
 import tl_gridsync_pass as gs
 from tl_gridsync_pass.seams import offline
 from tl_gridsync_pass.seams.device_ir import device_module
+from tl_gridsync_pass.seams.tilelang_version import KNOWN_VERSIONS
 from tl_gridsync_pass.tvm_compat import tir, tvm
 from tl_gridsync_pass.verify import Severity, find, residency
 from tl_gridsync_pass.verify.launch import Axis
 from tl_gridsync_pass.verify.proof import Prover, Verdict
 
 HERE = Path(divergent_file.__file__).resolve()
+
+# Up to 0.1.9 TileLang's statements have no place in a file.
+needs_lines = pytest.mark.skipif(
+    tvm_ffi.get_global_func("tl.ir.GetStmtSpan", allow_missing=True) is None, reason="TileLang keeps no source lines"
+)
 
 
 def line_of(text: str, occurrence: int = 1) -> int:
@@ -47,6 +53,7 @@ def data_dependent() -> tvm.IRModule:
     return device("data_of_the_block")
 
 
+@needs_lines
 def test_a_finding_names_kernel_place_condition_and_way_out(hanging):
     (finding,) = find(hanging)
     assert finding.kernel == "hangs_kernel"
@@ -83,12 +90,16 @@ def test_a_finding_gives_two_blocks_that_disagree():
     assert "it is 3 for blockIdx.x = 0 and 2 for blockIdx.x = 2" in str(finding)
 
 
+@needs_lines
 def test_a_finding_follows_a_value_through_variables():
     (finding,) = find(device("through_a_variable"))
     assert [str(note).partition(" (")[0] for note in finding.notes[1:]] == ["`x` is set to `tx % 2`", "`tx` is threadIdx.x"]
+    if finding.notes[1].location is None and tilelang.__version__.partition("+")[0] != KNOWN_VERSIONS[-1]:
+        pytest.skip("this TileLang keeps no source line of an assignment")
     assert finding.notes[1].location.line == finding.location.line - 3
 
 
+@needs_lines
 def test_an_early_exit_is_named_with_its_own_line():
     (finding,) = find(device("after_a_thread_returned"))
     assert "the early exit under `64 <= tx`" in finding.message
@@ -252,6 +263,7 @@ def test_the_pass_refuses_an_unknown_mode():
         gs.GridSyncPass(verify="loud")
 
 
+@needs_lines
 def test_warn_turns_errors_into_warnings_at_the_barrier(hanging):
     with pytest.warns(gs.GridSyncWarning, match="grid-divergent") as caught:
         gs.VerifyGridSync("warn")(hanging)

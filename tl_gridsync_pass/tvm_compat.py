@@ -22,7 +22,12 @@ except ImportError:
 
     TIR_NAMESPACE = "tir"
 
-__all__ = ["TIR_NAMESPACE", "bind_again", "source_line", "tir", "tir_op", "tvm"]
+__all__ = ["TIR_NAMESPACE", "bind_again", "dtype_of", "source_line", "tir", "tir_op", "tvm"]
+
+
+def dtype_of(expr: tir.PrimExpr) -> str:
+    """The type of ``expr`` in words, such as ``"int32"``; tvm-ffi up to 0.1.2 says ``"bool8"`` for ``"bool"``."""
+    return str(expr.dtype).replace("bool8", "bool")
 
 
 def tir_op(name: str) -> tvm.ir.Op:

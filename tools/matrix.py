@@ -1,12 +1,14 @@
 """The releases that the CPU tests run against, and the table of what came out.
 
 ``nox`` runs the rows (see noxfile.py) and leaves one JUnit file for each in build/matrix/; ``python tools/matrix.py``
-reads them, writes docs/matrix.json and puts the table between the marks in README.md.
+reads them, writes docs/matrix.json and puts the table between the marks in README.md. Each row keeps the commit that it
+ran on and the day, since a row says something about that commit only.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +19,9 @@ REPORTS = ROOT / "build" / "matrix"
 DATA = ROOT / "docs" / "matrix.json"
 README = ROOT / "README.md"
 MARKS = ("<!-- matrix: written by `nox -s table` -->", "<!-- end of matrix -->")
+
+# TileLang, tvm-ffi and CuTe DSL of the newest rows.
+NEWEST = ("0.1.15", "0.1.12", "4.8.1")
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,16 @@ class Row:
     @property
     def report(self) -> Path:
         return REPORTS / f"{self}.xml"
+
+    @property
+    def commit(self) -> Path:
+        """Where the commit is noted that the row ran on."""
+        return REPORTS / f"{self}.commit"
+
+    @property
+    def runs_proofs(self) -> bool:
+        """Whether the row runs tests/proofs: they read this package's PTX and no TileLang, so once for each Python is enough."""
+        return (self.tilelang, self.tvm_ffi, self.cutedsl) == NEWEST
 
 
 # Two rows for each TileLang: the oldest tvm-ffi and CuTe DSL with which TileLang itself imports and compiles its own
@@ -78,12 +93,15 @@ class Result:
     skipped: int | None
     seconds: float | None
     failures: tuple[str, ...] = ()
+    commit: str | None = None
+    date: str | None = None
 
 
 def result_of(row: Row) -> Result:
     """Read the row's JUnit file."""
     if not row.report.exists():
         return Result(row, None, None, None, None)
+    commit = row.commit.read_text().strip()
     suite = ElementTree.parse(row.report).getroot().find("testsuite")
     assert suite is not None
     tests, skipped = int(suite.attrib["tests"]), int(suite.attrib["skipped"])
@@ -92,19 +110,26 @@ def result_of(row: Row) -> Result:
         for case in suite.iter("testcase")
         if case.find("failure") is not None or case.find("error") is not None
     )
-    return Result(row, tests - skipped - len(failures), len(failures), skipped, float(suite.attrib["time"]), failures)
+    passed, day = tests - skipped - len(failures), suite.attrib["timestamp"][:10]
+    return Result(row, passed, len(failures), skipped, float(suite.attrib["time"]), failures, commit, day)
+
+
+def note_commit(row: Row) -> None:
+    """Note the commit that the row is about to run on; changes that are not committed are marked."""
+    commit = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=10"], cwd=ROOT, capture_output=True, text=True, check=True)
+    row.commit.write_text(commit.stdout)
 
 
 def table(results: list[Result]) -> str:
     """The results as a table in Markdown."""
-    lines = ["| TileLang | tvm-ffi | CuTe DSL | Python | CPU tests |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| TileLang | tvm-ffi | CuTe DSL | Python | CPU tests | commit |", "| --- | --- | --- | --- | --- | --- |"]
     for result in results:
         row = result.row
         if result.passed is None:
             outcome = "not run"
         else:
             outcome = f"{result.passed} passed" + (f", **{result.failed} failed**" if result.failed else "")
-        lines.append(f"| {row.tilelang} | {row.tvm_ffi} | {row.cutedsl} | {row.python} | {outcome} |")
+        lines.append(f"| {row.tilelang} | {row.tvm_ffi} | {row.cutedsl} | {row.python} | {outcome} | {result.commit or ''} |")
     return "\n".join(lines)
 
 

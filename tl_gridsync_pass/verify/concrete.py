@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..tvm_compat import dtype_of
+
 _OPERATIONS = {
     "Add": np.add,
     "Sub": np.subtract,
@@ -49,15 +51,15 @@ def evaluate(expr: object, values: Mapping[int, np.ndarray]) -> np.ndarray:
         64-bit signed integer or a truth value, and where 32 bits would overflow.
     """
     result = _evaluate(expr, values)
-    if str(expr.dtype) == "int32" and result.size and (result.min() < -(2**31) or result.max() >= 2**31):
+    if dtype_of(expr) == "int32" and result.size and (result.min() < -(2**31) or result.max() >= 2**31):
         raise Unknown("overflow")
     return result
 
 
 def _evaluate(expr: object, values: Mapping[int, np.ndarray]) -> np.ndarray:
     kind = type(expr).__name__
-    if str(expr.dtype) not in ("int32", "int64", "bool"):
-        raise Unknown(str(expr.dtype))
+    if dtype_of(expr) not in ("int32", "int64", "bool"):
+        raise Unknown(dtype_of(expr))
     if kind == "IntImm":
         return np.asarray(int(expr.value), dtype=np.int64)
     if kind == "Var":
@@ -73,7 +75,7 @@ def _evaluate(expr: object, values: Mapping[int, np.ndarray]) -> np.ndarray:
         return np.logical_not(evaluate(expr.a, values))
     if kind == "Cast":
         inner = evaluate(expr.value, values)
-        return inner != 0 if str(expr.dtype) == "bool" else inner.astype(np.int64)
+        return inner != 0 if dtype_of(expr) == "bool" else inner.astype(np.int64)
     if kind == "Select":
         return np.where(evaluate(expr.condition, values), evaluate(expr.true_value, values), evaluate(expr.false_value, values))
     if kind == "Call":

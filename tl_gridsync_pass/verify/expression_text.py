@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..tvm_compat import dtype_of
+
 # Binding strength, loosest first, of what each node prints.
 _BINARY = {
     "Or": ("or", 1),
@@ -60,7 +62,7 @@ class _Printer:
         return text if own >= strength else f"({text})"
 
     def _IntImm(self, expr):
-        if str(expr.dtype) == "bool":
+        if dtype_of(expr) == "bool":
             return str(bool(int(expr.value))), _ATOM
         return str(int(expr.value)), _ATOM if int(expr.value) >= 0 else 8
 

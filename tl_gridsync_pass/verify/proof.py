@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..tvm_compat import TIR_NAMESPACE, bind_again, tir, tvm
+from ..tvm_compat import TIR_NAMESPACE, bind_again, dtype_of, tir, tvm
 from . import concrete
 from .launch import Axis
 
@@ -95,7 +95,7 @@ class Prover:
         twins = self._twins[threads]
         if not any(var in twins for var in variables(expr)):
             return True
-        if str(expr.dtype) != "bool":
+        if dtype_of(expr) != "bool":
             return self.analyzer.can_prove_equal(expr, tir.stmt_functor.substitute(expr, twins))
         if self.analyzer.can_prove(expr) or self.analyzer.can_prove(tir.Not(expr)):
             return True

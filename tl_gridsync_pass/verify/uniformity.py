@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ..tvm_compat import source_line, tir
+from ..tvm_compat import dtype_of, source_line, tir
 from . import ir_facts
 from .diagnostics import Location, Note
 from .expression_text import expression_text
@@ -156,7 +156,7 @@ class Uniformity:
 
     def _visit_Bind(self, stmt, state):
         key = hash(stmt.var)
-        varies = self._proved(stmt.value, state)[0] if str(stmt.value.dtype) in _INDEX_TYPES else self._evaluate(stmt.value, state)
+        varies = self._proved(stmt.value, state)[0] if dtype_of(stmt.value) in _INDEX_TYPES else self._evaluate(stmt.value, state)
         if not _made_up(str(stmt.var.name)):
             varies = varies.because(Note(f"`{stmt.var.name}` is set to `{self._text(stmt.value)}`", _location(stmt)))
         self._vars[key] = varies
@@ -174,7 +174,7 @@ class Uniformity:
     def _visit_BufferStore(self, stmt, state):
         index = join_all(self._evaluate(i, state) for i in stmt.indices)
         # Proved here and not where it is used: by then what it was made of may have changed.
-        worth_it = ir_facts.scope_of(stmt.buffer.data) != "global" and str(stmt.value.dtype) in _INDEX_TYPES
+        worth_it = ir_facts.scope_of(stmt.buffer.data) != "global" and dtype_of(stmt.value) in _INDEX_TYPES
         value = self._proved(stmt.value, state)[0] if worth_it else self._evaluate(stmt.value, state)
         note = Note(f"`{stmt.buffer.name}` is set to `{self._text(stmt.value)}`", _location(stmt))
         known = self._index_value(stmt.value, state)
@@ -364,7 +364,7 @@ class Uniformity:
     def _arithmetic(self, call: object) -> object | None:
         """A call as plain arithmetic, which the analyser understands better, or None."""
         name, args = ir_facts.op_name(call), list(call.args)
-        if len(args) == 2 and isinstance(args[1], tir.IntImm) and str(args[0].dtype) in ("int32", "int64"):
+        if len(args) == 2 and isinstance(args[1], tir.IntImm) and dtype_of(args[0]) in ("int32", "int64"):
             constant = int(args[1])
             if name == "shift_right" and 0 <= constant < 31:
                 return tir.FloorDiv(args[0], tir.const(1 << constant, args[0].dtype))
@@ -394,7 +394,7 @@ class Uniformity:
 
     def _index_value(self, expr: object, state: State, allow_loops: bool = False) -> object | None:
         """``expr`` as an expression of indices, parameters and constants; None where it holds anything else."""
-        if str(expr.dtype) not in _INDEX_TYPES:
+        if dtype_of(expr) not in _INDEX_TYPES:
             return None
         resolved = self._resolve(expr, state)
         plain = True
@@ -498,7 +498,7 @@ class Uniformity:
     # Memory
 
     def _constant_index(self, indices, state: State) -> tuple[int, ...] | None:
-        simplified = [self.prover.simplify(self._resolve(i, state)) if str(i.dtype) in ("int32", "int64") else i for i in indices]
+        simplified = [self.prover.simplify(self._resolve(i, state)) if dtype_of(i) in ("int32", "int64") else i for i in indices]
         return tuple(int(i) for i in simplified) if all(isinstance(i, tir.IntImm) for i in simplified) else REST
 
     def _stored_value(self, load: object, state: State) -> object | None:
