@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 import tilelang
 import tilelang.language as T
 import torch
@@ -11,6 +15,7 @@ from tl_gridsync_pass.handoff import CUTEDSL_TARGET as CUTEDSL
 from tl_gridsync_pass.handoff import LAYOUTS, handoff
 
 __all__ = [
+    "CAST_IN_LOOP",
     "CUDA",
     "CUTEDSL",
     "LAYOUTS",
@@ -21,12 +26,27 @@ __all__ = [
     "run_handoff",
     "stages",
     "threads_in",
+    "skipping_where",
     "two_kernels",
 ]
 
 CUDA = Target({"kind": "cuda", "arch": "sm_90a"})
 
 layout_id = str
+
+# Its pass DecoupleTypeCast, met by barrier_between_layers.
+CAST_IN_LOOP = ("condition.dtype().is_bool()", "TileLang 0.1.9 cannot lower a copy that casts inside a serial loop")
+
+
+@contextmanager
+def skipping_where(text: str, reason: str) -> Iterator[None]:
+    """Skip the test where TileLang itself fails with a message that has ``text`` in it; other errors pass through."""
+    try:
+        yield
+    except Exception as error:
+        if text not in str(error):
+            raise
+        pytest.skip(reason)
 
 
 def threads_in(threads: int | tuple[int, ...]) -> int:

@@ -35,7 +35,7 @@ def test_without_a_gpu_it_compiles_real_cubins_and_says_so(without_gpu, console)
     assert "if (threadIdx.x == 0) and (threadIdx.y == 0):" in printed
     row = next(line for line in printed.splitlines() if "(32, 2)" in line and "tid" in line)
     assert [cell.strip() for cell in row.strip("│ ").split("│")] == ["(32, 2)", "tid.x", "tid.x, tid.y"]
-    assert re.search(r"[23] MEMBAR\.SC\.GPU", printed) and "noticed, traps" in printed
+    assert re.search(r"2 MEMBAR\.(SC|ALL)\.GPU", printed) and "noticed, traps" in printed
     assert "sums = [1, 3], and [3, 3] is right" in printed
     assert "is through the barrier and reads values = [1, 0]: sum 1" in printed
 

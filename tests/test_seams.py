@@ -136,7 +136,7 @@ def test_a_callback_registered_before_the_import_goes_on_working(tmp_path):
     script = (
         f"import sys, tvm_ffi, tilelang, cache_worker as w; tvm_ffi.register_global_func({HOOK!r}, lambda code, target: code + '# mine'); "
         "sources = [w.build(way).get_kernel_source() for way in ('nothing', 'launch', 'empty')]; assert 'tl_gridsync_pass' in sys.modules; "
-        "print([(s.endswith('# mine'), 'arrive_and_wait' in s) for s in sources])"
+        "print([('# mine' in s, 'arrive_and_wait' in s) for s in sources])"
     )
     printed = run_python("-c", script, TILELANG_CACHE_DIR=str(tmp_path)).splitlines()[-1]
     assert printed == "[(True, False), (True, True), (True, False)]"

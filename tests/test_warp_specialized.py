@@ -7,7 +7,7 @@ import tilelang
 import tilelang.language as T
 from generated_kernels import const
 from grid_interpreter import run
-from kernels import CUTEDSL
+from kernels import CAST_IN_LOOP, CUTEDSL, skipping_where
 from verify_catalogue import CASES, device_function, grid_barrier
 
 import tl_gridsync_pass as gs
@@ -110,6 +110,7 @@ def test_a_barrier_in_a_loop_of_the_consumers_takes_the_loop_with_it():
     assert [outcome.memory["G"][b] for b in range(BLOCKS)] == [8, 16, 24]
 
 
+@pytest.mark.skipif(not hasattr(tir, "Bind"), reason="TileLang 0.1.9 binds a variable around a body, and not before what follows")
 def test_a_value_that_only_consumers_can_compute_is_still_refused():
     made = Specialised()
     x = tir.Var("x", "int32")
@@ -128,7 +129,8 @@ def test_a_barrier_in_a_while_of_the_consumers_is_an_error():
 
 
 def test_tilelang_leaves_the_barrier_to_the_consumers_and_it_comes_back():
-    mod = device_module(kernel("barrier_between_layers"), CUTEDSL)
+    with skipping_where(*CAST_IN_LOOP):
+        mod = device_module(kernel("barrier_between_layers"), CUTEDSL)
     assert [d.rule.name for d in find(mod)] == ["block-divergent"]
     assert find(rejoin(mod)) == []
 
@@ -144,7 +146,8 @@ def test_a_kernel_with_the_barrier_outside_is_left_alone():
 
 
 def test_a_warp_specialised_kernel_compiles_to_a_cubin():
-    built = tilelang.compile(kernel("barrier_between_layers"), target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
+    with skipping_where(*CAST_IN_LOOP):
+        built = tilelang.compile(kernel("barrier_between_layers"), target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
     lines = built.get_kernel_source().splitlines()
     barrier = next(i for i, line in enumerate(lines) if "tl_gridsync.arrive_and_wait" in line)
     loop = next(line for line in lines if line.lstrip().startswith("for ") and "range(8)" in line)
