@@ -2,7 +2,8 @@
 
     nox -l                     lists the sessions
     nox -s matrix              the CPU tests against every row of tools/matrix.py, each in an environment of its own
-    nox -t edges               the same for the oldest row, one between and the newest: what CI runs
+    nox -t edges               the same for the oldest row, one between and the newest
+    nox -t older               the same without the newest, which CI runs after `make test`
     nox -s table               docs/matrix.json and the README's table from what the rows left behind
 
 Words after ``--`` go to pytest. A row needs nvcc on PATH, no GPU, and about 2 GB while it runs.
@@ -28,7 +29,7 @@ DIST = ROOT / "build" / "dist"
 TORCH = "torch==2.13.0"
 
 
-@nox.session(tags=["edges"])
+@nox.session(tags=["edges", "older"])
 def wheel(session: nox.Session) -> None:
     """Build the one wheel that every row installs."""
     session.install("build")
@@ -40,7 +41,7 @@ def wheel(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize(
     "python,row",
-    [nox.param(row.python, row, id=str(row), tags=["edges"] if row.edge else []) for row in MATRIX],
+    [nox.param(row.python, row, id=str(row), tags=row.tags) for row in MATRIX],
 )
 def matrix(session: nox.Session, row: Row) -> None:
     """Run the CPU tests against one row; run the session ``wheel`` before."""

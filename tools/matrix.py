@@ -47,6 +47,12 @@ class Row:
         return REPORTS / f"{self}.commit"
 
     @property
+    def tags(self) -> list[str]:
+        """The tags of nox that choose the row."""
+        newest = self.tilelang == NEWEST[0]
+        return [*(["edges"] if self.edge else []), *(["older"] if self.edge and not newest else [])]
+
+    @property
     def runs_proofs(self) -> bool:
         """Whether the row runs tests/proofs: they read this package's PTX and no TileLang, so once for each Python is enough."""
         return (self.tilelang, self.tvm_ffi, self.cutedsl) == NEWEST
