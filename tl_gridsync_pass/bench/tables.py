@@ -17,7 +17,11 @@ def table(rows: list[dict[str, Any]]) -> Table:
         out.add_column(column, justify="right")
     for threads, blocks, dirty in dict.fromkeys(key[:3] for key in medians):
         of = {name: medians.get((threads, blocks, dirty, name)) for name in names}
-        shares = [f"{of['pass'] / of[name]:.2f}" for name in ("cooperative groups", "stock")]
+        shares = [_share(of["pass"], of[name]) for name in ("cooperative groups", "stock")]
         cells = [f"{of[name]:.0f}" if of[name] else "" for name in names]
         out.add_row(f"{blocks} x {threads}", "yes" if dirty else "no", *cells, *shares)
     return out
+
+
+def _share(part: float | None, whole: float | None) -> str:
+    return f"{part / whole:.2f}" if part and whole else ""
