@@ -34,8 +34,8 @@ CUDA = Target({"kind": "cuda", "arch": "sm_90a"})
 
 layout_id = str
 
-# Its pass DecoupleTypeCast, met by barrier_between_layers.
-CAST_IN_LOOP = ("condition.dtype().is_bool()", "TileLang 0.1.9 cannot lower a copy that casts inside a serial loop")
+# What its pass DecoupleTypeCast fails with, see docs/versions.md.
+CAST_IN_LOOP = ("condition.dtype().is_bool()", "TileLang 0.1.9 lowers no copy that casts with tvm-ffi 0.1.2")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import logging
 import subprocess
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import divergent_file
 import pytest
@@ -20,7 +21,7 @@ import tl_gridsync_pass as gs
 from tl_gridsync_pass.seams import offline
 from tl_gridsync_pass.seams.device_ir import device_module
 from tl_gridsync_pass.seams.tilelang_version import KNOWN_VERSIONS
-from tl_gridsync_pass.tvm_compat import tir, tvm
+from tl_gridsync_pass.tvm_compat import dtype_of, tir, tvm
 from tl_gridsync_pass.verify import Severity, find, residency
 from tl_gridsync_pass.verify.launch import Axis
 from tl_gridsync_pass.verify.proof import Prover, Verdict
@@ -344,3 +345,16 @@ def test_a_value_is_proved_by_evaluation_for_few_and_for_many_threads_and_by_the
         assert differs.example == "it is 0 for threadIdx.x = 0 and 1 for threadIdx.x = 1 (at bx = 0)"
         assert prover.verdict(tir.FloorDiv(n * 1024 + tx, tir.IntImm("int32", 1024)), set()) == Verdict(True, True)
         assert prover.verdict(tir.FloorDiv(n * 1024 + tx, tir.IntImm("int32", 512)), set()) == Verdict(False, True)
+
+
+def test_the_analyser_is_let_go_of_in_the_thread_that_made_it(hanging, monkeypatch):
+    """TileLang 0.1.9 corrupts its heap where the garbage collector frees one in another thread."""
+    made = []
+    enter = Prover.__enter__
+    monkeypatch.setattr(Prover, "__enter__", lambda prover: made.append(prover) or enter(prover))
+    find(hanging)
+    assert len(made) == 1 and not hasattr(made[0], "analyzer")
+
+
+def test_a_truth_value_of_an_old_tvm_ffi_is_one():
+    assert dtype_of(SimpleNamespace(dtype="bool8")) == dtype_of(SimpleNamespace(dtype="bool")) == "bool"
