@@ -95,7 +95,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the type hints."""
-    session.install("mypy==2.4.1", "wrapt", "rich", "click")
+    session.install("mypy==2.4.1", "wrapt", "rich", "click", "numpy")
     session.chdir(str(ROOT))
     session.run("mypy")
 

@@ -25,8 +25,9 @@ def problems(wheel: Path) -> list[str]:
     installed = {name for name in names if ".dist-info/" not in name}
     package = ROOT / "tl_gridsync_pass"
     source = {p.relative_to(ROOT).as_posix() for p in package.rglob("*") if p.suffix in (".py", ".typed", ".md", ".h")}
-    at_root = {p.name for p in ROOT.glob("*.pth")}
-    found += [f"missing from the wheel: {name}" for name in sorted((source | {LIBRARY, "tl_gridsync_pass/py.typed"}) - installed)]
+    # What Python has to find in the root of site-packages.
+    at_root = {p.name for p in (ROOT / "startup").iterdir() if p.suffix in (".py", ".pth")}
+    found += [f"missing from the wheel: {name}" for name in sorted((source | at_root | {LIBRARY}) - installed)]
     found += [f"should not be in the wheel: {name}" for name in sorted(installed - source - at_root - {LIBRARY})]
     found += [f"the metadata lack {key}" for key in METADATA_KEYS if not info.get_all(key)]
     return found
