@@ -11,8 +11,9 @@ import threading
 
 import tilelang
 import tilelang.language as T
+from tvm.target import Target
 
-TARGET = {"kind": "cuda", "arch": "sm_90a", "keys": ["cuda", "gpu", "cutedsl"]}
+TARGET = Target({"kind": "cuda", "arch": "sm_90a", "keys": ["cuda", "gpu", "cutedsl"]})
 
 
 def meeting(blocks=2):
