@@ -183,3 +183,13 @@ def test_text(monkeypatch):
     assert done.exit_code == 1
     for fragment in ("leader yes leader chosen by %tid.x", "tilelang.compile", "not understood", "Kernel cache", "exposed"):
         assert fragment in text
+
+
+@pytest.mark.parametrize("files", [("kernel.py",), ("device_kernel.cu", "kernel.py")], ids=["0.1.9", "later"])
+def test_cached_kernels_are_found_as_each_release_keeps_them(tmp_path, files):
+    for name, call in (("a", "tl.sync_grid()"), ("b", "tl_gridsync.arrive_and_wait()"), ("c", "nothing")):
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).write_text(call)
+    contents = cache_scan.scan(tmp_path)
+    assert (contents.kernels, contents.stock, contents.ours) == (3, (tmp_path / "a",), (tmp_path / "b",))

@@ -32,9 +32,12 @@ def cache_folder() -> Path:
 
 def scan(folder: Path) -> CacheContents:
     """Read every cached kernel under ``folder``, of all TileLang releases; an absent folder holds none."""
-    sources = sorted(folder.glob("**/device_kernel.*"))
+    sources = set(folder.glob("**/device_kernel.*"))
+    # TileLang 0.1.9 keeps a kernel's source inside the module that launches it, and nowhere else.
+    with_source = {path.parent for path in sources}
+    sources |= {path for path in folder.glob("**/kernel.py") if path.parent not in with_source}
     stock, ours = [], []
-    for path in sources:
+    for path in sorted(sources):
         source = path.read_text(errors="replace")
         if STOCK_CALL in source:
             stock.append(path.parent)
