@@ -44,6 +44,7 @@ from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 import tl_gridsync_pass as gs
 from tl_gridsync_pass.seams.device_ir import device_module
+from tl_gridsync_pass.seams.tilelang_compat import device_source_of
 from tl_gridsync_pass.verify import find
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -201,7 +202,7 @@ def run_python(block: Block, session: Session, how: str, what: str) -> str:
 def check_generated(block: Block, what: str) -> str:
     threads = ast.literal_eval(what.removeprefix("with threads="))
     kernel = tilelang.compile(handoff(threads), target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
-    assert textwrap.indent(block.text, "  ") in kernel.get_kernel_source()
+    assert textwrap.indent(block.text, "  ") in device_source_of(kernel)
     return ""
 
 
