@@ -28,19 +28,24 @@ def run_suite(arguments: list[str]) -> list[dict[str, Any]]:
         results = Path(folder) / "results.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "tests/gpu", f"--junitxml={results}", *arguments]
         subprocess.run(command, cwd=ROOT, check=False)
-        cases = ET.parse(results).getroot().iter("testcase")
-        return [
+        return tests_in(results)
+
+
+def tests_in(results: Path) -> list[dict[str, Any]]:
+    """Every test of pytest's JUnit file, with its outcome and its time in seconds."""
+    tests = []
+    for case in ET.parse(results).getroot().iter("testcase"):
+        unlike = next((element for kind in ("failure", "error", "skipped") if (element := case.find(kind)) is not None), None)
+        tests.append(
             {
                 "file": case.attrib["classname"].rpartition(".")[2],
                 "test": case.attrib["name"],
-                "outcome": next((kind for kind in ("failure", "error", "skipped") if case.find(kind) is not None), "passed"),
-                "why": next((element.attrib.get("message", "") for element in case if element.tag in ("failure", "error", "skipped")), "")[
-                    :300
-                ],
+                "outcome": "passed" if unlike is None else unlike.tag,
+                "why": "" if unlike is None else unlike.attrib.get("message", "")[:300],
                 "seconds": float(case.attrib["time"]),
             }
-            for case in cases
-        ]
+        )
+    return tests
 
 
 def page(report: dict[str, Any]) -> str:

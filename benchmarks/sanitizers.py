@@ -13,12 +13,12 @@ import re
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import machine
+from gpu_suite_report import tests_in
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ("memcheck", "racecheck", "synccheck")
@@ -55,13 +55,8 @@ def run(tool: str, arguments: list[str], limit_s: float) -> dict[str, Any]:
             return {"tool": tool, "ended": f"not done in {limit_s:.0f} s"}
         texts = [file.read_text() for file in sorted(logs.iterdir())]
         found = [int(number) for text in texts for number in SUMMARY.findall(text)]
-        cases = list(ET.parse(results).getroot().iter("testcase")) if results.exists() else []
-    outcomes = {
-        f"{case.attrib['classname'].rpartition('.')[2]}::{case.attrib['name']}": next(
-            (kind for kind in ("failure", "error", "skipped") if case.find(kind) is not None), "passed"
-        )
-        for case in cases
-    }
+        tests = tests_in(results) if results.exists() else []
+    outcomes = {f"{test['file']}::{test['test']}": test["outcome"] for test in tests}
     return {
         "tool": tool,
         "processes": len(found),

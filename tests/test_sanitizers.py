@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 echo "========= {summary}: $([ "$tool" = {faulty} ] && echo 3 || echo 0) {unit}" > "$log"
-echo '<testsuites><testsuite><testcase classname="tests.gpu.test_barrier" name="test_a">{outcome}</testcase></testsuite></testsuites>' > "$results"
+echo '<testsuites><testsuite><testcase classname="tests.gpu.test_barrier" name="test_a" time="1.5">{outcome}</testcase></testsuite></testsuites>' > "$results"
 """
 
 
