@@ -19,6 +19,7 @@ __all__ = [
     "CUDA",
     "CUTEDSL",
     "LAYOUTS",
+    "TWO_STOCK_BARRIERS",
     "compile_handoff",
     "handoff",
     "layout_id",
@@ -34,6 +35,11 @@ CUDA = Target({"kind": "cuda", "arch": "sm_90a"})
 
 layout_id = str
 
+# What its helper fails with, see docs/versions.md.
+TWO_STOCK_BARRIERS = (
+    "'OpAttributeMap' object has no attribute 'get'",
+    "TileLang's own helper cannot be compiled twice in one module with this CuTe DSL",
+)
 # What its pass DecoupleTypeCast fails with, see docs/versions.md.
 CAST_IN_LOOP = ("condition.dtype().is_bool()", "TileLang 0.1.9 lowers no copy that casts with tvm-ffi 0.1.2")
 

@@ -45,6 +45,26 @@ def rounds_answer(blocks: int, count: int) -> list[int]:
     return [sum((b + 1) % blocks + r for r in range(count)) for b in range(blocks)]
 
 
+def everyone(threads):
+    """Every block writes its number, and after the barrier reads that of the block as far from the other end; n blocks, at run time.
+
+    Shapes: ``values`` and ``sums`` int32[n]; block b ends with n - 1 - b.
+    """
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def everyone(values: T.Tensor((n,), "int32"), sums: T.Tensor((n,), "int32")):
+        with T.Kernel(n, threads=threads) as bx:
+            leader = T.get_thread_binding(0) + T.get_thread_binding(1) + T.get_thread_binding(2)
+            if leader == 0:
+                values[bx] = bx
+            T.sync_grid()
+            if leader == 0:
+                sums[bx] = values[n - 1 - bx]
+
+    return everyone
+
+
 def dynamic_reverse(threads: int = 64):
     """out[i] = values[n - 1 - i] through a second buffer and a grid barrier; n is a run-time size."""
     n = T.dynamic("n")

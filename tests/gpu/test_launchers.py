@@ -9,7 +9,7 @@ import pytest
 import tilelang
 import tilelang.language as T
 import torch
-from barrier_kernels import rounds, rounds_answer
+from barrier_kernels import everyone, rounds, rounds_answer
 from fresh_process import fresh_process
 from kernels import CUTEDSL, compile_handoff, run_handoff
 
@@ -58,18 +58,7 @@ def test_a_grid_that_cannot_be_resident_is_an_error(launcher):
 @pytest.mark.parametrize("threads", [64, 256, 1024])
 def test_the_limit_is_exact(threads):
     """As many blocks as it says run; one more is refused."""
-    n = T.dynamic("n")
-
-    @T.prim_func
-    def everyone(values: T.Tensor((n,), "int32"), sums: T.Tensor((n,), "int32")):
-        with T.Kernel(n, threads=threads) as bx:
-            if T.get_thread_binding(0) == 0:
-                values[bx] = bx
-            T.sync_grid()
-            if T.get_thread_binding(0) == 0:
-                sums[bx] = values[n - 1 - bx]
-
-    kernel = build(everyone)
+    kernel = build(everyone(threads))
     limit = gs.max_coresident_blocks(kernel, zeros(1), zeros(1))
     values, sums = zeros(limit), zeros(limit)
     kernel(values, sums)

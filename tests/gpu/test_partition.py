@@ -16,24 +16,13 @@ _AT_THE_LIMIT = """
     import sys
 
     import tilelang
-    import tilelang.language as T
     import torch
+    from barrier_kernels import everyone
     from cuda.bindings import driver
     from kernels import CUTEDSL
 
     import bounded
     import tl_gridsync_pass as gs
-
-    n = T.dynamic("n")
-
-    @T.prim_func
-    def everyone(values: T.Tensor((n,), "int32"), sums: T.Tensor((n,), "int32")):
-        with T.Kernel(n, threads=(32, 32)) as bx:
-            if T.get_thread_binding(0) + T.get_thread_binding(1) == 0:
-                values[bx] = bx
-            T.sync_grid()
-            if T.get_thread_binding(0) + T.get_thread_binding(1) == 0:
-                sums[bx] = values[n - 1 - bx]
 
     def green_stream(multiprocessors):
         # A stream whose launches run on at least this many multiprocessors and no others.
@@ -50,7 +39,7 @@ _AT_THE_LIMIT = """
         flags = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
         return torch.cuda.ExternalStream(int(done(driver.cuGreenCtxStreamCreate(green, flags, 0))))
 
-    kernel = tilelang.compile(everyone, target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
+    kernel = tilelang.compile(everyone((32, 32)), target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
 
     def zeros(blocks):
         return torch.zeros(blocks, dtype=torch.int32, device="cuda")
