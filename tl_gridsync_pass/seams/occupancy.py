@@ -41,11 +41,11 @@ class Occupancy:
         return self.blocks_per_multiprocessor * self.multiprocessors
 
 
-def occupancy(cubin: Path, shape: LaunchShape, device: int, stream: int = 0) -> Occupancy:
+def occupancy(cubin: Path, shape: LaunchShape, device: int, stream: int) -> Occupancy:
     """Ask the driver; needs a CUDA context, and makes the device's primary one current while it asks.
 
-    ``stream`` is the handle of the stream to launch on: one of a green context has that context's
-    multiprocessors only.
+    ``stream`` is the handle of the stream to launch on, 0 for the default one: a stream of a green context has that
+    context's multiprocessors only.
 
     Raises
     ------
@@ -93,9 +93,10 @@ def _ask(driver: Any, function: Any, shape: LaunchShape, device: int, stream: in
 def _usable_multiprocessors(driver: Any, count: int, stream: int) -> int:
     """The multiprocessors of the stream's green context or else of the current context, where the driver tells; else all."""
     kind = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
-    status, green = driver.cuStreamGetGreenCtx(stream) if stream else (driver.CUresult.CUDA_SUCCESS, None)
-    if status == driver.CUresult.CUDA_SUCCESS and green is not None and int(green):
-        return _checked(driver.cuGreenCtxGetDevResource(green, kind)).sm.smCount
+    if stream:
+        status, green = driver.cuStreamGetGreenCtx(stream)
+        if status == driver.CUresult.CUDA_SUCCESS and int(green):
+            return _checked(driver.cuGreenCtxGetDevResource(green, kind)).sm.smCount
     status, resource = driver.cuCtxGetDevResource(_checked(driver.cuCtxGetCurrent()), kind)
     return resource.sm.smCount if status == driver.CUresult.CUDA_SUCCESS else count
 
