@@ -3,7 +3,7 @@
     nox -l                     lists the sessions
     nox -s matrix              the CPU tests against every row of tools/matrix.py, each in an environment of its own
     nox -t edges               the same for the oldest row, one between and the newest
-    nox -t older               the same without the newest, which CI runs after `make test`
+    nox -t older               the same without the newest, which is what `make test` installs
     nox -s table               docs/matrix.json and the README's table from what the rows left behind
 
 Words after ``--`` go to pytest. A row needs nvcc on PATH, no GPU, and about 2 GB while it runs.

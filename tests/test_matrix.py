@@ -35,7 +35,7 @@ def test_a_row_that_did_not_run_says_so(row):
     assert "| not run |" in matrix.table([matrix.result_of(row)])
 
 
-def test_what_ci_runs_besides_make_test():
+def test_the_older_edges_and_the_rows_that_run_the_proofs():
     older = [row.tilelang for row in matrix.MATRIX if "older" in row.tags]
     assert older[0] == "0.1.9" and len(older) == 2 and matrix.NEWEST[0] not in older
     assert {row.python for row in matrix.MATRIX if row.runs_proofs} == {"3.10", "3.11", "3.12", "3.13"}

@@ -65,7 +65,7 @@ class Row:
 #   0.1.10, .11  tvm-ffi 0.1.12 and later   importing tilelang ends in "TypeAttr `__ffi_repr__` is already registered"
 #   0.1.12       tvm-ffi 0.1.10             no Enum in tvm_ffi.dataclasses
 #   0.1.10-.13   CuTe DSL 4.6 and later     no _math_op in cutlass.cute.math, no cutlass.base_dsl._mlir_helpers
-# The rows marked edge are the oldest, one between and the newest, which CI runs on every change.
+# The rows marked edge are the oldest, one between and the newest.
 MATRIX = (
     Row("3.11", "0.1.9", "0.1.2", "4.3.1", edge=True),
     Row("3.11", "0.1.9", "0.1.11", "4.4.2"),
