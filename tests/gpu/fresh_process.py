@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from bounded import PATIENCE
+
 _TESTS = Path(__file__).parents[1]
 
 
@@ -17,7 +19,7 @@ def fresh_process(program: str, *arguments: str, tmp_path: Path, seconds: float 
     Raises
     ------
     subprocess.TimeoutExpired
-        Where it is not done in ``seconds``; it is killed then.
+        Where it is not done in ``seconds`` times ``PATIENCE``; it is killed then.
     """
     file = tmp_path / "program.py"
     file.write_text(textwrap.dedent(program))
@@ -26,7 +28,7 @@ def fresh_process(program: str, *arguments: str, tmp_path: Path, seconds: float 
         [sys.executable, str(file), *arguments],
         capture_output=True,
         text=True,
-        timeout=seconds,
+        timeout=seconds * PATIENCE,
         env={**os.environ, "PYTHONPATH": path, "TILELANG_DISABLE_CACHE": "1", **env},
         check=False,
     )
