@@ -37,7 +37,7 @@ layout_id = str
 
 # What its helper fails with, see docs/versions.md.
 TWO_STOCK_BARRIERS = (
-    "'OpAttributeMap' object has no attribute 'get'",
+    "OpAttributeMap' object has no attribute 'get'",
     "TileLang's own helper cannot be compiled twice in one module with this CuTe DSL",
 )
 # What its pass DecoupleTypeCast fails with, see docs/versions.md.

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from functools import lru_cache
+
 import barrier_kernels
 import bounded
 import pytest
@@ -22,10 +27,23 @@ def build(func, state: str, execution_backend: str = "tvm_ffi"):
     return tilelang.compile(func, target=CUDA, execution_backend=execution_backend, passes=passes)
 
 
+@lru_cache
+def nvrtc_fails() -> str:
+    """Why TileLang alone cannot use NVRTC here; empty where it can. With TileLang 0.1.9 the attempt can end the process."""
+    if tilelang.__version__ != "0.1.9":
+        return ""
+    program = "import tilelang; from tilelang.contrib.nvrtc import get_nvrtc_version; print(get_nvrtc_version())"
+    environment = {name: value for name, value in os.environ.items() if name != "TL_GRIDSYNC_PASS"}
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=150, env=environment, check=False)
+    return f"exit status {run.returncode}: {run.stderr[-300:]}" if run.returncode else ""
+
+
 @pytest.mark.parametrize("execution_backend", ["tvm_ffi", "cython", "nvrtc"])
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("threads", LAYOUTS, ids=str)
 def test_handoff_is_right(threads, state, execution_backend):
+    if execution_backend == "nvrtc" and (why := nvrtc_fails()):
+        pytest.skip(f"TileLang without the plugin cannot use NVRTC here: {why}")
     kernel = build(handoff(threads), state, execution_backend)
     assert "tl_gridsync_arrive_and_wait" in kernel.get_kernel_source()
     assert [run_handoff(kernel, wait=bounded.synchronize) for _ in range(8)] == [[3, 3]] * 8
