@@ -98,6 +98,17 @@ def compile_cost_table(data: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def counters() -> str:
+    """What the hardware counted in one barrier, a row for each barrier and shape of block."""
+    data = json.loads((RESULTS / "h200-counters.json").read_text())
+    words = list(data["metrics"])
+    lines = [f"| barrier | blocks × threads | {' | '.join(words)} |", "| --- | --- |" + " ---: |" * len(words)]
+    for row in data["rows"]:
+        cells = " | ".join(f"{row['one barrier'][word]:.0f}" for word in words)
+        lines.append(f"| {row['barrier']} | {_shape(row)} | {cells} |")
+    return "\n".join([*lines, "", machine(data["machine"])])
+
+
 def machine(of: dict[str, Any]) -> str:
     """What it was measured on, in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in of["versions"].items())
@@ -162,6 +173,7 @@ INSERTS: dict[str, Callable[[], str]] = {
     "headline": headline,
     "launch-overhead": launch_overhead,
     "compile-cost": compile_cost,
+    "counters": counters,
     "plots": plots,
     "matrix": matrix,
     "real-kernels": real_kernels,
