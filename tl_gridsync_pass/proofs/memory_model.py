@@ -173,8 +173,8 @@ class Model:
         writes = [w for w in self.writes if self.events[w].location == location]
         if not writes:
             return z3.BoolVal(self.initial.get(location, 0) == value)
-        is_last = [z3.And(*(z3.Not(self.coherence(w, v)) for v in writes if v != w), _term(self.events[w].value) == value) for w in writes]
-        return z3.Or(*is_last)
+        is_last = [_and(*(_not(self.coherence(w, v)) for v in writes if v != w), _term(self.events[w].value) == value) for w in writes]
+        return _or(*is_last)
 
     def _declare(self) -> None:
         self._rf: dict[tuple[int | None, int], Any] = {}
@@ -188,41 +188,45 @@ class Model:
         self._sc = {(f, g): z3.Bool(f"sc_{f}_{g}") for f, g in permutations(self._fences, 2) if self.morally_strong(f, g)}
         self._rmw = [(e.partner, i) for i, e in enumerate(self.events) if e.partner is not None]
 
+    def _require(self, *axioms: Any) -> None:
+        for axiom in axioms:
+            z3.Z3_solver_assert(_CONTEXT.ref(), self.solver.solver, axiom.ast)
+
     # ---- communication -----------------------------------------------------------------------
 
     def _reads_from_axioms(self) -> None:
         for r in self.reads:
             choices = [(w, variable) for (w, read), variable in self._rf.items() if read == r]
-            self.solver.add(z3.Or(*(v for _, v in choices)))
-            self.solver.add(*(z3.Or(z3.Not(a), z3.Not(b)) for (_, a), (_, b) in combinations(choices, 2)))
+            self._require(_or(*(v for _, v in choices)))
+            self._require(*(_or(_not(a), _not(b)) for (_, a), (_, b) in combinations(choices, 2)))
             for w, variable in choices:
                 value = self.initial.get(self.events[r].location, 0) if w is None else self.events[w].value
-                self.solver.add(z3.Implies(variable, _term(self.events[r].value) == _term(value)))
+                self._require(_implies(variable, _term(self.events[r].value) == _term(value)))
                 for v in self.writes:
                     # 8.9.7 "Communication order": a read precedes every write that follows the one it reads.
                     if self.overlap(v, r) and v != w:
-                        later = variable if w is None else z3.And(variable, self._co[w, v])
-                        self.solver.add(z3.Implies(later, self._fr[r, v]))
+                        later = variable if w is None else _and(variable, self._co[w, v])
+                        self._require(_implies(later, self._fr[r, v]))
 
     def _coherence_order(self) -> None:
         """8.9.6 "Coherence order": partial, and total among morally strong writes."""
         for (v, w), variable in self._co.items():
             if v < w:
-                self.solver.add(z3.Or(z3.Not(variable), z3.Not(self._co[w, v])))
+                self._require(_or(_not(variable), _not(self._co[w, v])))
                 if self.morally_strong(v, w):
-                    self.solver.add(z3.Or(variable, self._co[w, v]))
+                    self._require(_or(variable, self._co[w, v]))
             for u in self.writes:
                 if u not in (v, w) and self.overlap(u, v):
-                    self.solver.add(z3.Implies(z3.And(variable, self._co[w, u]), self._co[v, u]))
+                    self._require(_implies(_and(variable, self._co[w, u]), self._co[v, u]))
 
     def _observation(self) -> None:
         """8.9.2 "Observation order": a morally strong read of the value, or through a read-modify-write."""
         for (w, r), variable in self._obs.items():
             if self.morally_strong(w, r):
-                self.solver.add(z3.Implies(self._rf[w, r], variable))
+                self._require(_implies(self._rf[w, r], variable))
             for z_read, z_write in self._rmw:
                 if z_write != w and z_read != r and self.overlap(z_read, r):
-                    self.solver.add(z3.Implies(z3.And(self._obs[w, z_read], self._obs[z_write, r]), variable))
+                    self._require(_implies(_and(self._obs[w, z_read], self._obs[z_write, r]), variable))
 
     # ---- causality ---------------------------------------------------------------------------
 
@@ -271,11 +275,11 @@ class Model:
         self._chain = {(u, v): z3.Bool(f"chain_{u}_{v}") for u in sources for v in targets}
         for (u, v), reasons in edges.items():
             edge = z3.Bool(f"edge_{u}_{v}")
-            self.solver.add(*(z3.Implies(reason, edge) for reason in reasons))
-            self.solver.add(z3.Implies(edge, self._chain[u, v]))
+            self._require(*(_implies(reason, edge) for reason in reasons))
+            self._require(_implies(edge, self._chain[u, v]))
             for middle in targets:
                 if middle == u or always[middle][u]:
-                    self.solver.add(*(z3.Implies(z3.And(self._chain[w, middle], edge), self._chain[w, v]) for w in sources))
+                    self._require(*(_implies(_and(self._chain[w, middle], edge), self._chain[w, v]) for w in sources))
         self._sources_after = [tuple(u for u in sources if x == u or always[x][u]) for x in range(self._n)]
         self._targets_before = [tuple(v for v in targets if v == y or always[v][y]) for y in range(self._n)]
         self._chains: dict[tuple, Any] = {}
@@ -290,13 +294,13 @@ class Model:
             return z3.BoolVal(True)
         key = (self._sources_after[x], self._targets_before[y])
         if key not in self._chains:
-            self._chains[key] = z3.Or(*(self._chain[u, v] for u in key[0] for v in key[1]))
+            self._chains[key] = _or(*(self._chain[u, v] for u in key[0] for v in key[1]))
         return self._chains[key]
 
     def causality(self, x: int, y: int) -> Any:
         """8.9.5 "Causality order": base causality, or an observation followed by base causality."""
-        observed = [z3.And(self._obs[x, r], self.base_causality(r, y)) for r in self.reads if (x, r) in self._obs]
-        return z3.Or(self.base_causality(x, y), *observed)
+        observed = [_and(self._obs[x, r], self.base_causality(r, y)) for r in self.reads if (x, r) in self._obs]
+        return _or(self.base_causality(x, y), *observed)
 
     # ---- axioms ------------------------------------------------------------------------------
 
@@ -305,7 +309,7 @@ class Model:
             # 8.10.3 "Atomicity".
             for v in self.writes:
                 if v != w and self.overlap(v, w) and self.morally_strong(r, v) and self.morally_strong(v, w):
-                    self.solver.add(z3.Not(z3.And(self._fr[r, v], self._co[v, w])))
+                    self._require(_not(_and(self._fr[r, v], self._co[v, w])))
         if self._thin_air:
             self._no_thin_air()
         # 8.10.5 "Sequential consistency per location".
@@ -316,22 +320,22 @@ class Model:
         self._acyclic("loc", edges)
 
     def _axioms_of_causality(self) -> None:
-        add = self.solver.add
+        add = self._require
         for (v, w), variable in self._co.items():
             # 8.10.1 "Coherence".
-            add(z3.Implies(self.causality(v, w), variable))
+            add(_implies(self.causality(v, w), variable))
         for (f, g), variable in self._sc.items():
             # 8.9.3 "Fence-SC order" and 8.10.2 "Fence-SC".
             if f < g:
                 add(variable != self._sc[g, f])
-            add(z3.Implies(self.causality(f, g), variable))
+            add(_implies(self.causality(f, g), variable))
         self._acyclic("sc", [(f, g, variable) for (f, g), variable in self._sc.items()])
         # 8.10.6 "Causality".
         for (source, r), variable in self._rf.items():
             if source is not None:
-                add(z3.Not(z3.And(variable, self.causality(r, source))))
+                add(_not(_and(variable, self.causality(r, source))))
         for (r, w), variable in self._fr.items():
-            add(z3.Not(z3.And(variable, self.causality(w, r))))
+            add(_not(_and(variable, self.causality(w, r))))
 
     def _no_thin_air(self) -> None:
         """8.10.4 "No thin air"."""
@@ -343,7 +347,7 @@ class Model:
     def _acyclic(self, name: str, edges: list[tuple[int, int, Any]]) -> None:
         rank = {x: z3.BitVec(f"{name}_{x}", self._rank_bits) for edge in edges for x in edge[:2]}
         for x, y, condition in edges:
-            self.solver.add(z3.Implies(condition, z3.ULT(rank[x], rank[y])))
+            self._require(_implies(condition, z3.ULT(rank[x], rank[y])))
 
     # ---- answers -----------------------------------------------------------------------------
 
@@ -376,6 +380,31 @@ class Model:
                 line += f"  <- {'initial value' if source is None else self.events[source].label or source}"
             lines.append(line)
         return lines
+
+
+# z3's own functions look at every argument's sort, which takes longer than the solving does. What they are given here is
+# Boolean and of one context.
+_CONTEXT = z3.main_ctx()
+
+
+def _and(*terms: Any) -> Any:
+    return z3.BoolRef(z3.Z3_mk_and(_CONTEXT.ref(), len(terms), _array(terms)), _CONTEXT)
+
+
+def _or(*terms: Any) -> Any:
+    return z3.BoolRef(z3.Z3_mk_or(_CONTEXT.ref(), len(terms), _array(terms)), _CONTEXT)
+
+
+def _not(term: Any) -> Any:
+    return z3.BoolRef(z3.Z3_mk_not(_CONTEXT.ref(), term.ast), _CONTEXT)
+
+
+def _implies(condition: Any, term: Any) -> Any:
+    return z3.BoolRef(z3.Z3_mk_implies(_CONTEXT.ref(), condition.ast, term.ast), _CONTEXT)
+
+
+def _array(terms: tuple[Any, ...]) -> Any:
+    return (z3.Ast * len(terms))(*(term.ast for term in terms))
 
 
 def _term(value: Any) -> Any:

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
 import z3
 
 from ..protocol import FIRST_GENERATION, LAUNCH_STRIPED, Protocol, Ptx
-from .harness import Harness, Index, indices
+from .harness import Grid, Harness, Index, indices
 from .memory_model import Model, Place
 from .safety import grid_of, with_slot_taken
 from .specialize import specialize
@@ -81,19 +82,16 @@ def ask(
     where an execution is to be shown.
     """
     started = time.perf_counter()
-    grid = grid_of(replace(harness, paced=False, protocol=with_slot_taken(harness.protocol)), blocks, threads, rounds)
-    everyone = [(b, ctaid, tid) for b, ctaid in enumerate(grid.block_indices()) for tid in indices(threads)]
-    places = [Place(b) for b, _, _ in everyone]
-    every: list[list[Path]] = []
-    for t, (b, ctaid, tid) in enumerate(everyone):
-        every.append(list(paths(specialize(grid, ctaid, tid), t, b, _Probes(hazard, t, len(everyone), at))))
+    launch = _Launch(harness, blocks, threads, rounds)
+    every = launch.paths(lambda t, n: _Probes(hazard, t, n, at))
+    places = launch.places()
     count = 0
-    words = [[_words_alone(path) for path in candidates] for candidates in every]
-    for chosen, skeleton in zip(product(*every), product(*words), strict=True):
-        if not _can_happen(skeleton, places):
+    for choice in product(*(range(len(candidates)) for candidates in every)):
+        if not _can_happen(launch, choice):
             continue
         count += 1
-        events, conditions, starts = joined(list(chosen))
+        chosen = [candidates[i] for candidates, i in zip(every, choice, strict=True)]
+        events, conditions, starts = joined(chosen)
         model = Model(events, places, thin_air=thin_air, conditions=conditions)
         found = [{probe: starts[t] + i for probe, i in path.probes.items()} for t, path in enumerate(chosen)]
         if model.possible(z3.Or(*_hazards(hazard, model, found))):
@@ -110,21 +108,57 @@ def grids_for(protocol: Protocol) -> tuple[tuple[Index, Index, int], ...]:
     return STRIPED_GRIDS if protocol.name == LAUNCH_STRIPED.name else GRIDS
 
 
+@dataclass(frozen=True)
+class _Launch:
+    """A launch and the paths of its threads, which are the same ones in the same order whatever probes stand on them."""
+
+    harness: Harness
+    blocks: Index
+    threads: Index
+    rounds: int
+
+    def places(self) -> list[Place]:
+        """Where each thread runs."""
+        return [Place(b) for b, _, _ in self._everyone()]
+
+    def paths(
+        self, probes: Callable[[int, int], Callable[[str, int], list[Probe]]] = lambda t, n: lambda mark, number: []
+    ) -> list[list[Path]]:
+        """The paths of each thread ``t`` of ``n``, with the probes ``probes(t, n)``."""
+        everyone = self._everyone()
+        return [
+            list(paths(specialize(self._grid(), ctaid, tid), t, b, probes(t, len(everyone)))) for t, (b, ctaid, tid) in enumerate(everyone)
+        ]
+
+    def _everyone(self) -> list[tuple[int, Index, Index]]:
+        return [(b, ctaid, tid) for b, ctaid in enumerate(self._grid().block_indices()) for tid in indices(self.threads)]
+
+    def _grid(self) -> Grid:
+        bare = replace(self.harness, paced=False, protocol=with_slot_taken(self.harness.protocol))
+        return grid_of(bare, self.blocks, self.threads, self.rounds)
+
+
+@lru_cache(maxsize=16)
+def _skeletons(launch: _Launch) -> list[list[Path]]:
+    return [[_words_alone(path) for path in candidates] for candidates in launch.paths(lambda t, n: lambda mark, number: [])]
+
+
+@lru_cache(maxsize=100_000)
+def _can_happen(launch: _Launch, choice: tuple[int, ...]) -> bool:
+    """Whether the threads can have taken the paths of these numbers together; asked of few events, so that most choices cost little.
+
+    Events left out only take axioms away, so a no here is a no of the whole, for every hazard.
+    """
+    events, conditions, _ = joined([candidates[i] for candidates, i in zip(_skeletons(launch), choice, strict=True)])
+    return Model(events, launch.places(), thin_air=False, conditions=conditions).possible()
+
+
 def _words_alone(path: Path) -> Path:
     """A path with nothing left in it but the accesses to the barrier's words and the fences."""
     kept = [i for i, e in enumerate(path.events) if e.kind == "F" or (e.is_memory and isinstance(e.location, int))]
     number: dict[int | None, int] = {old: new for new, old in enumerate(kept)}
     events = [replace(path.events[i], depends=frozenset(), partner=number.get(path.events[i].partner)) for i in kept]
     return Path(events, path.conditions)
-
-
-def _can_happen(chosen: tuple[Path, ...], places: list[Place]) -> bool:
-    """Whether the threads can have taken these paths; asked of few events, so that most combinations cost little.
-
-    Events left out only take axioms away, so a no here is a no of the whole.
-    """
-    events, conditions, _ = joined(list(chosen))
-    return Model(events, places, thin_air=False, conditions=conditions).possible()
 
 
 class _Probes:
