@@ -5,8 +5,6 @@
 The time is the host's, for calls that only queue work. Rounds of both alternate, so that drift hits both.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

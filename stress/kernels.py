@@ -6,8 +6,6 @@ Errors Related to Weak Memory in GPU Applications", PLDI 2016): many threads at 
 at changing distances, and caches that hold the old values.
 """
 
-from __future__ import annotations
-
 import tilelang.language as T
 
 # int32[4]: stale reads, then round, reader block and value of one of them.

@@ -6,8 +6,6 @@
 A process whose ways are all "plain" never imports the plugin.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

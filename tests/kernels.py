@@ -1,7 +1,5 @@
 """The kernels that the tests compile, launch and disassemble."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

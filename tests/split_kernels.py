@@ -1,7 +1,5 @@
 """Kernels with a split barrier, right and wrong."""
 
-from __future__ import annotations
-
 import tilelang.language as T
 
 from tl_gridsync_pass.language import grid_arrive, grid_wait

@@ -1,7 +1,5 @@
 """Kernels that copy in bulk (TMA): the barrier completes bulk stores before and orders bulk loads after."""
 
-from __future__ import annotations
-
 import pytest
 import tilelang
 import tilelang.language as T

@@ -1,7 +1,5 @@
 """The barrier in kernels of the plain CUDA backend: only where asked for, from the same PTX, with the same facts in SASS."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

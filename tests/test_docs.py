@@ -16,8 +16,6 @@ A comment above a block says how it is held to account where it isn't simply run
 Python blocks of a page share one namespace, in their order; bash blocks run in the page's folder.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import doctest

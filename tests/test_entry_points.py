@@ -1,7 +1,5 @@
 """Every way to ask for the pass, and what each of them compiles."""
 
-from __future__ import annotations
-
 import pytest
 import tilelang
 import tilelang.language as T

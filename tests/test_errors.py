@@ -1,7 +1,5 @@
 """Bad input gets an error that names the kernel, what is wrong and what to do; never the stock barrier in silence."""
 
-from __future__ import annotations
-
 import pytest
 import tilelang
 import tvm_ffi

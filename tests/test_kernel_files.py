@@ -1,7 +1,5 @@
 """Finding the kernels of a Python file, for the commands that take one."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

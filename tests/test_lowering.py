@@ -1,7 +1,5 @@
 """The rewrite on IR, against IR written by hand."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

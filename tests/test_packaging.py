@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -42,3 +43,12 @@ def test_the_wheel_fits_every_python_and_holds_everything(distributions):
     # At the root of site-packages, where Python looks for .pth files.
     assert {"tl_gridsync_pass.pth", "_tl_gridsync_pass_startup.py"} <= held
     assert not [name for name in held if name.startswith(("tests/", "native/"))]
+
+
+def test_files_with_kernels_evaluate_their_annotations():
+    """On Python 3.10 TileLang refuses the annotations of a kernel that are text: ``typing`` wants them to be types there."""
+    folders = ("tl_gridsync_pass", "tests", "benchmarks", "stress")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    with_kernels = [file for file in files if re.search(r"^\s*@T\.prim_func", file.read_text(), re.MULTILINE)]
+    assert len(with_kernels) > 20
+    assert not [str(file) for file in with_kernels if re.search(r"^from __future__ import annotations", file.read_text(), re.MULTILINE)]

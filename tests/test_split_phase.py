@@ -1,7 +1,5 @@
 """The split barrier: what it lowers to, what it compiles to, and every misuse."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """How findings reach the user: as errors, warnings, text, and through passes and compilations."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import logging
 import subprocess

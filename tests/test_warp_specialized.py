@@ -1,7 +1,5 @@
 """Grid barriers that TileLang's warp specialisation left to the consumers come back out to all threads."""
 
-from __future__ import annotations
-
 import pytest
 import tilelang
 import tilelang.language as T

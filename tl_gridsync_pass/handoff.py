@@ -1,7 +1,5 @@
 """The kernel that shows whether a grid barrier holds: blocks write, meet, and read what all of them wrote."""
 
-from __future__ import annotations
-
 import tilelang.language as T
 
 from .seams.target import cutedsl_target

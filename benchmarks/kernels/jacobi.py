@@ -1,7 +1,5 @@
 """A five-point Jacobi iteration: hundreds of steps in one launch, a grid barrier after each."""
 
-from __future__ import annotations
-
 import tilelang.language as T
 import torch
 

@@ -1,7 +1,5 @@
 """A persistent multi-layer perceptron: every layer is spread over the grid, with a barrier between two layers."""
 
-from __future__ import annotations
-
 import tilelang
 import tilelang.language as T
 import torch

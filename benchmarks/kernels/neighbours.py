@@ -1,7 +1,5 @@
 """Rounds of an exchange between blocks with work of each block's own, as a full and as a split barrier."""
 
-from __future__ import annotations
-
 import tilelang.language as T
 
 from tl_gridsync_pass.language import grid_arrive, grid_wait

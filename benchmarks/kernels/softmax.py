@@ -4,8 +4,6 @@ In one launch a block keeps its part of the row in registers across the barrier.
 read the row again.
 """
 
-from __future__ import annotations
-
 import tilelang.language as T
 import torch
 

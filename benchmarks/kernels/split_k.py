@@ -1,7 +1,5 @@
 """A split-K matrix product: every block multiplies a stretch of K, then the whole grid adds the parts up."""
 
-from __future__ import annotations
-
 import tilelang
 import tilelang.language as T
 import torch

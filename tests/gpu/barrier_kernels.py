@@ -1,7 +1,5 @@
 """Kernels with more than a handoff: many rounds, grids of every rank, dynamic sizes, shared memory."""
 
-from __future__ import annotations
-
 import tilelang.language as T
 
 

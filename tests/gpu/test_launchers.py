@@ -1,7 +1,5 @@
 """Both host launchers, residency, the watchdog, and what is left behind by a fault."""
 
-from __future__ import annotations
-
 import re
 
 import bounded

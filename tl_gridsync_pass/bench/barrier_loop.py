@@ -1,7 +1,5 @@
 """The kernel that is nothing but grid barriers."""
 
-from __future__ import annotations
-
 import tilelang.language as T
 
 
