@@ -3,6 +3,7 @@
     python cache_worker.py WAY... -> for each way the barrier that was compiled, and how many entries the
     disk cache holds afterwards, as one JSON list.
 
+A way that starts with "jit" calls a function under @tilelang.jit, which one release finds on disk by its source.
 A process whose ways are all "plain" never imports the plugin.
 """
 
@@ -24,7 +25,17 @@ def meet(values: T.Tensor((4,), "int32")):
         T.sync_grid()
 
 
+def jit_function(**options):
+    @tilelang.jit(target=TARGET, execution_backend="cutedsl", **options)
+    def make():
+        return meet
+
+    return make
+
+
 def build(way: str):
+    if way.startswith("jit"):
+        return build_by_jit(way.removeprefix("jit "))
     arguments = {"func": meet, "target": TARGET, "execution_backend": "cutedsl"}
     if way in ("plain", "nothing"):
         return tilelang.compile(**arguments)
@@ -41,6 +52,23 @@ def build(way: str):
         return with_another_revision(lambda: tilelang.compile(**arguments, passes=[gs.GridSyncPass()]))
     with gs.enabled():
         return tilelang.compile(**arguments) if way == "process" else tilelang.compile(**arguments, passes=[])
+
+
+def build_by_jit(way: str):
+    if way == "plain":
+        return jit_function()()
+
+    import tl_gridsync_pass as gs
+
+    by_configs = jit_function(pass_configs={"tl_gridsync.enable": True})
+    if way == "pass_configs":
+        return by_configs()
+    if way == "older":
+        return with_another_revision(by_configs)
+    if way == "launch":
+        return jit_function(passes=[gs.GridSyncPass()])()
+    with gs.enabled():
+        return jit_function()()
 
 
 def with_another_revision(compile_kernel):
@@ -75,5 +103,5 @@ def entries() -> int:
 if __name__ == "__main__":
     ways = sys.argv[1:]
     results = [(barrier_of(build(way)), entries()) for way in ways]
-    assert ("tl_gridsync_pass" in sys.modules) == (set(ways) != {"plain"})
+    assert ("tl_gridsync_pass" in sys.modules) == (not set(ways) <= {"plain", "jit plain"})
     print(json.dumps(results))

@@ -50,6 +50,15 @@ def test_disk_cache_across_processes(tmp_path):
     assert run_in_new_process(tmp_path, "plain") == [["stock", 5]]
 
 
+def test_functions_under_jit_across_processes(tmp_path):
+    """TileLang 0.1.11 finds their kernels by the function's source, before it has a kernel to look at."""
+    assert run_in_new_process(tmp_path, "jit plain") == [["stock", 1]]
+    assert run_in_new_process(tmp_path, "jit process") == [["launch", 2]]
+    assert run_in_new_process(tmp_path, "jit older") == [["launch", 3]]
+    assert run_in_new_process(tmp_path, "jit pass_configs", "jit launch") == [["launch", 3], ["launch", 3]]
+    assert run_in_new_process(tmp_path, "jit plain") == [["stock", 3]]
+
+
 def test_memory_cache():
     ways = {"stock": [], "launch": [gs.GridSyncPass()], "module": [gs.GridSyncPass("module")]}
     first = {name: compile_handoff(32, passes, delay=61) for name, passes in ways.items()}

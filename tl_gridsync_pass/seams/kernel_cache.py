@@ -2,7 +2,8 @@
 
 Options that are not in the pass configs are not in the key, and a kernel built without the pass would be
 handed to a compilation with it. ``KernelCache.cached`` is where every path of ``tilelang.compile``,
-``jit`` and ``par_compile`` ends up before the key is computed.
+``jit`` and ``par_compile`` ends up before the key is computed. One release has a second index on disk, from
+the source of a decorated function to the key, and looks there first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import tilelang.cache
 from tilelang.autotuner.tuner import AutoTuneImpl, AutoTuner
 from tilelang.cache.kernel_cache import KernelCache
 from tilelang.jit import JITImpl
@@ -24,12 +26,13 @@ from ..verify.ir_facts import contains_grid_barrier
 from .attachments import Attachment, wrap_attribute
 from .codegen import wrong_target
 from .target import is_served
-from .tilelang_compat import FUNCTION_LEVEL_CACHES
+from .tilelang_compat import FUNCTION_LEVEL_CACHES, SOURCE_INDEX
 
 
 def attach() -> list[Attachment]:
     """Attach to the kernel cache, the auto-tuner and the per-function caches of ``@tilelang.jit``."""
-    for function in (KernelCache.cached, AutoTuner.set_compile_args):
+    index = [name for name in SOURCE_INDEX if hasattr(tilelang.cache, name)]
+    for function in (KernelCache.cached, AutoTuner.set_compile_args, *(getattr(tilelang.cache, name) for name in index)):
         if "pass_configs" not in inspect.signature(function).parameters:
             raise SeamError(
                 f"tl_gridsync: {function.__qualname__} of this TileLang takes no pass_configs, so the cache key cannot hold the options"
@@ -39,6 +42,7 @@ def attach() -> list[Attachment]:
         wrap_attribute(AutoTuner, "set_compile_args", _set_compile_args),
         wrap_attribute(JITImpl, "__call__", _call),
         wrap_attribute(AutoTuneImpl, "__call__", _call),
+        *(wrap_attribute(tilelang.cache, name, _in_source_index) for name in index),
     ]
 
 
@@ -67,13 +71,25 @@ def _cached(wrapped, instance, args, kwargs):
 
 
 def _set_compile_args(wrapped, _instance, args, kwargs):
-    bound = inspect.signature(wrapped).bind(*args, **kwargs)
+    bound = _completed_for_the_target(wrapped, args, kwargs)
+    return wrapped(*bound.args, **bound.kwargs)
+
+
+def _in_source_index(wrapped, _instance, args, kwargs):
+    """Look up, or note, a function's source as one that was compiled under the options in force, barrier or not."""
+    bound = _completed_for_the_target(wrapped, args, kwargs)
+    return wrapped(*bound.args, **bound.kwargs)
+
+
+def _completed_for_the_target(function, args, kwargs) -> inspect.BoundArguments:
+    """The call's arguments with completed pass configs, where no kernel is at hand to look at."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
     default = process.current()
     if default is not None and not is_served(bound.arguments["target"], default):
         default = None
     bound.arguments["pass_configs"] = complete(bound.arguments["pass_configs"], default)
-    return wrapped(*bound.args, **bound.kwargs)
+    return bound
 
 
 def _call(wrapped, instance, args, kwargs):

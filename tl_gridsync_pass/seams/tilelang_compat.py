@@ -31,6 +31,9 @@ TVM_LIBRARIES = ("libtvm_compiler.so", "libtvm.so")
 # What a function under @tilelang.jit or @tilelang.autotune keeps between its calls; the second came with 0.1.12.
 FUNCTION_LEVEL_CACHES = ("_kernel_cache", "_call_form_cache", "_tuner_cache")
 
+# The functions of tilelang.cache that find a kernel on disk by the source of the function under @tilelang.jit: 0.1.11 alone.
+SOURCE_INDEX = ("load_frontend_cached", "store_frontend_cache")
+
 
 def device_source_of(kernel: Any) -> str:
     """What the code generator printed for ``kernel``; 0.1.9's own ``get_kernel_source()`` gives the Python module around it."""
@@ -40,4 +43,12 @@ def device_source_of(kernel: Any) -> str:
     return source
 
 
-__all__ = ["DRIVER_STUBS", "FUNCTION_LEVEL_CACHES", "TVM_LIBRARIES", "determine_target", "device_source_of", "get_cuda_library_dirs"]
+__all__ = [
+    "DRIVER_STUBS",
+    "FUNCTION_LEVEL_CACHES",
+    "SOURCE_INDEX",
+    "TVM_LIBRARIES",
+    "determine_target",
+    "device_source_of",
+    "get_cuda_library_dirs",
+]
