@@ -17,6 +17,7 @@ __all__ = [
     "CUDA",
     "CUTEDSL",
     "LAYOUTS",
+    "PIPELINE_IN_LOOP",
     "TWO_STOCK_BARRIERS",
     "compile_handoff",
     "handoff",
@@ -40,6 +41,11 @@ TWO_STOCK_BARRIERS = (
 )
 # What its pass DecoupleTypeCast fails with, see docs/versions.md.
 CAST_IN_LOOP = ("condition.dtype().is_bool()", "TileLang 0.1.9 lowers no copy that casts with tvm-ffi 0.1.2")
+# What its pass ProducerConsumerWS fails with, see docs/versions.md.
+PIPELINE_IN_LOOP = (
+    "ProducerConsumerWS: failed to replace pipeline loop",
+    "TileLang 0.1.10 to 0.1.12 specialise no warps for a pipelined loop inside another loop",
+)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 from grid_interpreter import TooLong, run
-from kernels import CAST_IN_LOOP, CUTEDSL, skipping_where
+from kernels import CAST_IN_LOOP, CUTEDSL, PIPELINE_IN_LOOP, skipping_where
 from verify_catalogue import CASES, CLEAN, DATA, DEVICE_CASES, SIZE, Case
 
 from tl_gridsync_pass.seams.device_ir import device_module
@@ -39,7 +39,7 @@ def test_the_catalogue_is_large_and_its_names_are_unique():
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_verdict(case: Case):
-    with skipping_where(*CAST_IN_LOOP):
+    with skipping_where(*CAST_IN_LOOP), skipping_where(*PIPELINE_IN_LOOP):
         found = find(device_functions(case))
     assert verdict(found) == case.verdict, "\n".join(map(str, found))
     expected = Severity.WARNING if case.verdict == DATA else Severity.ERROR

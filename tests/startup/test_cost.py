@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from installation import Installation
 
-# What Python does with the file at its start, timed. Run with -S, so that it has not done it already.
+# What Python does with the file at its start, timed. Run with -S, so that it has not done it already. Python 3.13 reads every
+# .pth file by the codec that is imported here.
 TIMED = """
-import site, sys, time
+import encodings.utf_8_sig, site, sys, time
 folder, name = sys.argv[1:]
 before = set(sys.modules)
 start = time.perf_counter()
