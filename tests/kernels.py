@@ -11,6 +11,7 @@ from tvm.target import Target
 
 from tl_gridsync_pass.handoff import CUTEDSL_TARGET as CUTEDSL
 from tl_gridsync_pass.handoff import LAYOUTS, handoff
+from tl_gridsync_pass.tvm_compat import tir
 
 __all__ = [
     "CAST_IN_LOOP",
@@ -19,6 +20,7 @@ __all__ = [
     "LAYOUTS",
     "PIPELINE_IN_LOOP",
     "TWO_STOCK_BARRIERS",
+    "needs_warp_specialisation",
     "compile_handoff",
     "handoff",
     "layout_id",
@@ -45,6 +47,10 @@ CAST_IN_LOOP = ("condition.dtype().is_bool()", "TileLang 0.1.9 lowers no copy th
 PIPELINE_IN_LOOP = (
     "ProducerConsumerWS: failed to replace pipeline loop",
     "TileLang 0.1.10 to 0.1.12 specialise no warps for a pipelined loop inside another loop",
+)
+
+needs_warp_specialisation = pytest.mark.skipif(
+    not hasattr(tir, "AllocBuffer"), reason="TileLang 0.1.9 specialises no warps and loads nothing in bulk for the CuTeDSL target"
 )
 
 

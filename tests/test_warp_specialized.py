@@ -5,7 +5,7 @@ import tilelang
 import tilelang.language as T
 from generated_kernels import const
 from grid_interpreter import run
-from kernels import CAST_IN_LOOP, CUTEDSL, PIPELINE_IN_LOOP, skipping_where
+from kernels import CAST_IN_LOOP, CUTEDSL, PIPELINE_IN_LOOP, needs_warp_specialisation, skipping_where
 from verify_catalogue import CASES, device_function, grid_barrier
 
 import tl_gridsync_pass as gs
@@ -126,6 +126,7 @@ def test_a_barrier_in_a_while_of_the_consumers_is_an_error():
         rejoin(made.module(lambda _tx, bx: tir.While(tir.LT(made.load(bx), const(3)), grid_barrier())))
 
 
+@needs_warp_specialisation
 def test_tilelang_leaves_the_barrier_to_the_consumers_and_it_comes_back():
     with skipping_where(*CAST_IN_LOOP), skipping_where(*PIPELINE_IN_LOOP):
         mod = device_module(kernel("barrier_between_layers"), CUTEDSL)
@@ -143,6 +144,7 @@ def test_a_kernel_with_the_barrier_outside_is_left_alone():
     assert rejoin(mod).same_as(mod)
 
 
+@needs_warp_specialisation
 def test_a_warp_specialised_kernel_compiles_to_a_cubin():
     with skipping_where(*CAST_IN_LOOP), skipping_where(*PIPELINE_IN_LOOP):
         built = tilelang.compile(kernel("barrier_between_layers"), target=CUTEDSL, execution_backend="cutedsl", passes=[gs.GridSyncPass()])
