@@ -314,7 +314,7 @@ def _arrivals(chosen: protocol.Protocol, registers: dict, total):
         return _counted(cutlass.Uint32(registers["now"]), registers["generation"], total)
     arrived = cutlass.Uint32(0)
     for stripe in range(protocol.STRIPES):
-        address = cutlass.Int64(registers["stripes"]) + 4096 * stripe
+        address = cutlass.Int64(registers["stripes"]) + protocol.STRIPE_BYTES * stripe
         read = {"counter": address}
         _emit(_READ_COUNTER, read)
         arrived += _counted(cutlass.Uint32(read["arrived"]), registers["generation"], (total + (3 - stripe)) >> 2, count_bits=30)

@@ -323,10 +323,12 @@ DONE:
 # slot and no two launches in flight share one. After a launch the counts in its slot are zero, as every
 # round has ended. A table without room gives null, to all blocks alike; they use the driver's word then.
 #
-# Layout of the table, in bytes: word i of slot s at 4096 * i + 32 * s, so that the four words of a slot
-# lie in different parts of the L2 cache (at 128 bytes apart they were slower than one word); the owner of
-# slot s, 64 bits, at 16384 + 8 * s.
+# Layout of the table, in bytes: word i of slot s at 4096 * (s / 32) + 32 * (s % 32) + 1024 * i; the owner of
+# slot s, 64 bits, at 16384 + 8 * s. The words of a slot are that far apart because two words in one slice of
+# the L2 cache are as slow as one word. Words 128 bytes apart mostly are in one slice, words 4096, 8192 and
+# 12288 apart now and then, words 1024, 2048 and 3072 apart never were (H200, see benchmarks/l2_slices.py).
 STRIPES = 4
+STRIPE_BYTES = 1024
 STRIPE_TABLE_BYTES = 4 * 4096 + 128 * 8
 CLAIM_STRIPES = Ptx(
     output="stripes",
@@ -334,7 +336,7 @@ CLAIM_STRIPES = Ptx(
     text="""
 {
     .reg .b32 %x, %y, %z, %slot, %left;
-    .reg .b64 %owner, %entry, %offset;
+    .reg .b64 %owner, %entry, %offset, %page;
     .reg .pred %p;
     mov.u64 $0, 0;
     mov.u32 %x, %tid.x;
@@ -368,7 +370,11 @@ PROBE:
     @%p bra PROBE;
     bra NONE;
 FOUND:
+    // 32 * s + 3072 * (s / 32) is where word 0 stands.
     mul.wide.u32 %offset, %slot, 32;
+    shr.u32 %x, %slot, 5;
+    mul.wide.u32 %page, %x, 3072;
+    add.u64 %offset, %offset, %page;
     add.u64 $0, $2, %offset;
 NONE:
 }
@@ -428,7 +434,7 @@ STRIPE_OFFSET = Ptx(
 {
     .reg .b32 %stripe;
     and.b32 %stripe, $1, 3;
-    shl.b32 $0, %stripe, 12;
+    shl.b32 $0, %stripe, 10;
 }
 """,
 )
@@ -439,7 +445,7 @@ STRIPE_SIZE = Ptx(
     text="""
 {
     .reg .b32 %size;
-    shr.u32 %size, $1, 12;
+    shr.u32 %size, $1, 10;
     sub.u32 %size, 3, %size;
     add.u32 %size, %size, $2;
     shr.u32 $0, %size, 2;
@@ -531,9 +537,9 @@ WAIT_STRIPED = Ptx(
 POLL:
     // Relaxed: as in WAIT. A stripe may be one generation ahead already, or two; not three, see STRIPE_OFFSET.
     ld.relaxed.gpu.global.u32 %a, [$0];
-    ld.relaxed.gpu.global.u32 %b, [$0+4096];
-    ld.relaxed.gpu.global.u32 %c, [$0+8192];
-    ld.relaxed.gpu.global.u32 %d, [$0+12288];
+    ld.relaxed.gpu.global.u32 %b, [$0+1024];
+    ld.relaxed.gpu.global.u32 %c, [$0+2048];
+    ld.relaxed.gpu.global.u32 %d, [$0+3072];
     xor.b32 %a, %a, $1;
     xor.b32 %b, %b, $1;
     xor.b32 %c, %c, $1;
@@ -564,9 +570,9 @@ BOUNDED_WAIT_STRIPED = Ptx(
 POLL:
     // Relaxed, then acquire: as in WAIT_STRIPED.
     ld.relaxed.gpu.global.u32 $0, [$1];
-    ld.relaxed.gpu.global.u32 %b, [$1+4096];
-    ld.relaxed.gpu.global.u32 %c, [$1+8192];
-    ld.relaxed.gpu.global.u32 %d, [$1+12288];
+    ld.relaxed.gpu.global.u32 %b, [$1+1024];
+    ld.relaxed.gpu.global.u32 %c, [$1+2048];
+    ld.relaxed.gpu.global.u32 %d, [$1+3072];
     xor.b32 $0, $0, $2;
     xor.b32 %b, %b, $2;
     xor.b32 %c, %c, $2;

@@ -10,7 +10,18 @@ from tl_gridsync_pass.proofs import mutants, report, safety, stock, trace
 from tl_gridsync_pass.proofs.explore import Exploration, TooManyStates
 from tl_gridsync_pass.proofs.harness import Grid, Harness, require_inert
 from tl_gridsync_pass.proofs.ptx import PtxError
-from tl_gridsync_pass.protocol import LAUNCH, LAUNCH_RANKED, LAUNCH_STRIPED, MODULE, PROTOCOLS, Protocol, Ptx
+from tl_gridsync_pass.protocol import (
+    LAUNCH,
+    LAUNCH_RANKED,
+    LAUNCH_STRIPED,
+    MODULE,
+    PROTOCOLS,
+    STRIPE_BYTES,
+    STRIPE_TABLE_BYTES,
+    STRIPES,
+    Protocol,
+    Ptx,
+)
 
 SHIPPED = pytest.mark.parametrize("protocol", [LAUNCH, LAUNCH_RANKED, MODULE], ids=lambda p: p.name)
 SHIPPED_AND_TWO_STRIPES = pytest.mark.parametrize(
@@ -223,6 +234,27 @@ def test_all_blocks_of_a_launch_find_the_same_slot():
     result = Exploration([grid], dict.fromkeys(words, 0), widths).run()
     assert result.violation is None
     assert {memory[-1] for memory in result.final_memories} == {grid.workspace}
+
+
+def test_every_slot_of_the_table_has_words_of_its_own():
+    """One block claims each slot in turn; an access to any word but the slot's would be a violation."""
+    count = Ptx("red.relaxed.gpu.global.add.u32 [$0], 1;", inputs=("stripes",))
+    wait = "{ .reg .b32 %a; ld.relaxed.gpu.global.u32 %a, [$0+STRIPE]; }".replace("STRIPE", str(STRIPE_BYTES * (STRIPES - 1)))
+    protocol = Protocol("claim", LAUNCH_STRIPED.entry[:2], (), count, None, Ptx(wait, inputs=("stripes",)), Ptx(""), None)
+    table = safety.grid_of(Harness(protocol), (1, 1, 1), (1, 1, 1), rounds=1)
+    taken: set[int] = set()
+    for slot in range(128):
+        grid = replace(table, workspace=table.workspace + 64 * slot)
+        words = safety.words_of(grid)
+        assert len(words) == STRIPES + 1 and taken.isdisjoint(words)
+        taken.update(words)
+        widths = {address: 64 for address, name in words.items() if name == "owner"}
+        result = Exploration([grid], dict.fromkeys(words, 0), widths).run()
+        assert result.violation is None
+        assert [dict(zip(sorted(words), memory, strict=True))[min(words)] for memory in result.final_memories] == [1]
+    first, last = min(taken), max(taken)
+    # The owners are 64 bits wide.
+    assert last + 8 - first == STRIPE_TABLE_BYTES
 
 
 def test_first_generation_of_another_stripe_would_hang():

@@ -33,8 +33,10 @@ _LAUNCH_STRIDE = 0x1000
 _WORD_STRIDE = 0x100
 # The barrier's word of the driver's workspace, in bytes from its start (cooperative_groups/details/driver_abi.h).
 _BARRIER_WORD = 4
-# The table of stripes, as laid out in protocol.py: bytes from one stripe to the next and from slot to slot.
-_STRIPE_BYTES, _SLOT_BYTES, _SLOTS = 4096, 32, 128
+# The table of stripes, as laid out in protocol.py: bytes from one stripe to the next, from slot to slot, and from one page
+# of slots to the next.
+_STRIPE_BYTES, _SLOT_BYTES, _PAGE_BYTES, _SLOTS = 1024, 32, 4096, 128
+_SLOTS_A_PAGE = _STRIPE_BYTES // _SLOT_BYTES
 # All launches of a module share the table; it lies apart from their workspaces.
 _TABLE = 0x9_0000_0000
 
@@ -159,12 +161,14 @@ def words_of(grid: Grid) -> dict[int, str]:
 
 def stripes_of(slot: int) -> dict[int, str]:
     """The words of a slot of the table: address to name."""
-    return {_TABLE + _STRIPE_BYTES * i + _SLOT_BYTES * slot: f"stripe {i}" for i in range(STRIPES)}
+    page, place = divmod(slot, _SLOTS_A_PAGE)
+    first = _TABLE + _PAGE_BYTES * page + _SLOT_BYTES * place
+    return {first + _STRIPE_BYTES * i: f"stripe {i}" for i in range(STRIPES)}
 
 
 def owner_of(slot: int) -> int:
     """The address of a slot's owner."""
-    return _TABLE + _STRIPE_BYTES * STRIPES + 8 * slot
+    return _TABLE + _PAGE_BYTES * (_SLOTS // _SLOTS_A_PAGE) + 8 * slot
 
 
 def one_launch(harness: Harness, blocks: Index, threads: Index, rounds: int = ROUNDS, initial: Sequence[int] | None = None) -> Question:
