@@ -38,6 +38,7 @@ def main() -> None:
         command = [program, "1", str(args.bases), *map(str, DISTANCES)]
         ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600)
     rows = [(int(distance), int(base), float(time)) for distance, base, time in map(str.split, ran.stdout.splitlines())]
+    bases = [base for distance, base, _ in rows if distance == DISTANCES[0]]
     apart = statistics.median(time for *_, time in rows)
     table = Table("bytes apart", "pairs", "in one slice", "least µs", "greatest µs", title=f"different slices: {apart:.1f} µs")
     found = []
@@ -47,7 +48,7 @@ def main() -> None:
         found.append({"distance": distance, "pairs": len(times), "in one slice": shared, "us": times})
         table.add_row(str(distance), str(len(times)), str(shared), f"{min(times):.1f}", f"{max(times):.1f}")
     with open(args.out, "w") as file:
-        json.dump({"machine": machine.describe(), "us apart": apart, "distances": found}, file)
+        json.dump({"machine": machine.describe(), "us apart": apart, "bases": bases, "distances": found}, file)
     Console(width=120).print(table)
 
 

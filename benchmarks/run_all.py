@@ -21,6 +21,9 @@ HERE = Path(__file__).parent
 BENCHMARKS = {
     "headline": ("barrier_latency.py", ["--rows", "headline"], 600),
     "sweep": ("barrier_latency.py", ["--rows", "sweep", "--launches", "3", "--barriers", "500"], 600),
+    "placement": ("placement.py", [], 600),
+    "variants": ("variants.py", [], 600),
+    "l2-slices": ("l2_slices.py", [], 120),
     "whole-kernels": ("whole_kernels.py", [], 300),
     "split-phase": ("split_phase.py", [], 300),
     "launch-overhead": ("launch_overhead.py", [], 120),

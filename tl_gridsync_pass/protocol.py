@@ -325,8 +325,9 @@ DONE:
 #
 # Layout of the table, in bytes: word i of slot s at 4096 * (s / 32) + 32 * (s % 32) + 1024 * i; the owner of
 # slot s, 64 bits, at 16384 + 8 * s. The words of a slot are that far apart because two words in one slice of
-# the L2 cache are as slow as one word. Words 128 bytes apart mostly are in one slice, words 4096, 8192 and
-# 12288 apart now and then, words 1024, 2048 and 3072 apart never were (H200, see benchmarks/l2_slices.py).
+# the L2 cache are as slow as one word. Of words 128 bytes apart half are in one slice, of words 4096, 8192 and
+# 12288 apart some, and of words 1024, 2048 and 3072 apart within 4096 bytes none was (H200, see
+# benchmarks/l2_slices.py).
 STRIPES = 4
 STRIPE_BYTES = 1024
 STRIPE_TABLE_BYTES = 4 * 4096 + 128 * 8

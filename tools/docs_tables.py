@@ -15,6 +15,9 @@ from typing import Any
 
 from matrix import MARKS
 
+# Of the time that two words in different slices take; see benchmarks/l2_slices.py.
+SHARED_ABOVE = 1.2
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
@@ -25,6 +28,8 @@ ERROR = re.compile(r"^(?:E +)?(?:\w+\.)*(\w+(?:Error|Exception))\b", re.MULTILIN
 TESTS = re.compile(r"(\d+) (failed|passed|error)")
 SUMMARY = re.compile(r"^.*\d+ (?:failed|passed|error).* in [\d.]+s.*$", re.MULTILINE)
 LAUNCH_US = re.compile(r"^launch: ([\d.]+) us$|^Latency: ([\d.]+) ms$", re.MULTILINE)
+# Bytes; the words of a slot are in one page of this size.
+PAGE = 4096
 NOT_ONE_OF_THE_PLOTS = {"timeline.svg"}
 
 
@@ -109,6 +114,54 @@ def counters() -> str:
     return "\n".join([*lines, "", machine(data["machine"])])
 
 
+def placement() -> str:
+    """What became of one barrier in many processes: its time, and its share of the others' in the same process."""
+    data = json.loads((RESULTS / "h200-placement.json").read_text())
+    of: dict[str, dict[str, list[float]]] = {}
+    for row in data["rows"]:
+        of.setdefault(_shape(row), {}).setdefault(row["barrier"], []).append(statistics.median(row["ns"]))
+    others = [barrier for barrier in next(iter(of.values())) if barrier != "pass"]
+    lines = [f"| blocks × threads | pass, ns | {' | '.join(f'of {other}' for other in others)} |", "| --- |" + " --- |" * (1 + len(others))]
+    for shape, medians in of.items():
+        shares = [[ours / theirs for ours, theirs in zip(medians["pass"], medians[other], strict=True)] for other in others]
+        cells = [_spread(medians["pass"], 0), *(_spread(share, 2) for share in shares)]
+        lines.append(f"| {shape} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", machine(data["machine"])])
+
+
+def _spread(values: list[float], digits: int) -> str:
+    least, middle, greatest = (f"{value:.{digits}f}" for value in (min(values), statistics.median(values), max(values)))
+    return f"{middle} ({least} to {greatest})"
+
+
+def l2_slices() -> str:
+    """How often two words at a distance shared a slice of the second-level cache, in one page and across its end."""
+    data = json.loads((RESULTS / "h200-l2-slices.json").read_text())
+    lines = ["| bytes apart | in one page: pairs | in one slice | across pages: pairs | in one slice |", "| ---: |" + " ---: |" * 4]
+    for row in data["distances"]:
+        counts = {True: [0, 0], False: [0, 0]}
+        for base, us in zip(data["bases"], row["us"], strict=True):
+            of = counts[base % PAGE + row["distance"] < PAGE]
+            of[0] += 1
+            of[1] += us > SHARED_ABOVE * data["us apart"]
+        lines.append(f"| {row['distance']} | {' | '.join(str(count) for within in (True, False) for count in counts[within])} |")
+    return "\n".join([*lines, "", machine(data["machine"])])
+
+
+def variants() -> str:
+    """Time of one barrier with parts of the protocol replaced, a column for each grid, without stores before it."""
+    data = json.loads((RESULTS / "h200-variants.json").read_text())
+    rows = [row for row in data["rows"] if not row["dirty"]]
+    shapes = list(dict.fromkeys(map(_shape, rows)))
+    of: dict[tuple[str, str, int], dict[str, float]] = {}
+    for row in rows:
+        of.setdefault((row["arrival"], row["wait"], row["pause"]), {})[_shape(row)] = statistics.median(row["ns"])
+    lines = [f"| arrival | wait | pause | {' | '.join(shapes)} |", "| --- | --- | ---: |" + " ---: |" * len(shapes)]
+    for (arrival, wait, pause), medians in of.items():
+        lines.append(f"| {arrival} | {wait} | {pause} | {' | '.join(f'{medians[shape]:.0f}' for shape in shapes)} |")
+    return "\n".join([*lines, "", machine(data["machine"])])
+
+
 def machine(of: dict[str, Any]) -> str:
     """What it was measured on, in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in of["versions"].items())
@@ -174,6 +227,9 @@ INSERTS: dict[str, Callable[[], str]] = {
     "launch-overhead": launch_overhead,
     "compile-cost": compile_cost,
     "counters": counters,
+    "placement": placement,
+    "l2-slices": l2_slices,
+    "variants": variants,
     "plots": plots,
     "matrix": matrix,
     "real-kernels": real_kernels,
