@@ -33,9 +33,14 @@ def barrier_of(kernel):
     return ours[1] if ours else "stock" if "tl.sync_grid()" in source else "none"
 
 
+def say(kernel):
+    # In one piece: print() writes the end of a line by itself, and TileLang's log in another thread comes between.
+    sys.stdout.write(f"barrier: {barrier_of(kernel)}\n")
+    sys.stdout.flush()
+
+
 def compile_one(blocks=2):
-    kernel = tilelang.compile(meeting(blocks), target=TARGET, execution_backend="cutedsl")
-    print(f"barrier: {barrier_of(kernel)}", flush=True)
+    say(tilelang.compile(meeting(blocks), target=TARGET, execution_backend="cutedsl"))
 
 
 def child():
@@ -52,7 +57,7 @@ def in_process(method):
 def par_compile():
     kernels = tilelang.par_compile([meeting(2), meeting(3)], target=TARGET, execution_backend="cutedsl", num_workers=2)
     for kernel in kernels:
-        print(f"barrier: {barrier_of(kernel)}", flush=True)
+        say(kernel)
 
 
 def in_threads():
